@@ -1,0 +1,65 @@
+"""What the runtime asks of anything that runs kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from zcuda_async.jit.info import KernelCode
+
+__all__ = ("Fault", "KernelExecutor", "LaunchRequest", "LaunchResult")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a launch failed: `code` is the cudaError_t value; `block` the linear block index or None."""
+
+    code: int
+    detail: str
+    address: int | None = None
+    block: int | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRequest:
+    """One launch, all arguments checked: `params` is the packed parameter buffer.
+
+    `globals_address` is where the module's variables live (0: it has none).
+    """
+
+    code: KernelCode
+    grid: tuple[int, int, int]
+    params: bytes
+    dynamic_shared: int = 0
+    globals_address: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchResult:
+    """How a launch ended.  Times are CLOCK_MONOTONIC nanoseconds stamped by the workers."""
+
+    started_ns: int
+    finished_ns: int
+    fault: Fault | None = None
+
+
+class KernelExecutor(Protocol):
+    """Runs launches.  All methods are called on the event-loop thread.
+
+    After a fault the executor answers every pending and later launch with that fault until `reset`.
+    """
+
+    @property
+    def workers(self) -> int:
+        """How many launches can make progress at once."""
+
+    def submit(self, request: LaunchRequest, on_done: Callable[[LaunchResult], None]) -> None:
+        """Start a launch; `on_done` is called exactly once, later, on the event-loop thread."""
+
+    async def reset(self) -> None:
+        """Kill what runs, make the workers whole again, and forget the fault."""
+
+    async def aclose(self) -> None:
+        """Stop and release everything, also when cancelled (runs shielded)."""

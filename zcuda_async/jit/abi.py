@@ -1,0 +1,56 @@
+"""The binary interface between compiled kernels and the workers that run them.
+
+Both structs live in the arena, so parent and workers see the same bytes at the same address.
+A compiled kernel exports one function, ``i32 entry(Launch*, Worker*)``: it claims chunks of blocks
+from ``Launch.next_block`` until none is left (or ``stop`` is set), runs them, then atomically
+decrements ``Launch.running``.  It returns 1 to the caller that brought ``running`` to zero, else 0.
+A fault detected by compiled code (trap, assert) stores ``fault_code`` and ``fault_site`` in its
+Worker struct and executes an illegal instruction; the worker's signal handler keeps a fault code
+that is already there.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+__all__ = ("ABI_VERSION", "LAUNCH", "LAUNCH_FIELDS", "LAUNCH_SIZE", "WORKER", "WORKER_FIELDS", "WORKER_SIZE")
+
+ABI_VERSION: Final = 1
+"""Part of every object-cache key: raise it with any change below."""
+
+LAUNCH: Final = struct.Struct("<QQQIIIIIIQQQQ48x")
+"""One launch; 128 bytes, 64-byte aligned."""
+
+LAUNCH_SIZE: Final = 128
+
+LAUNCH_FIELDS: Final[dict[str, tuple[int, str]]] = {
+    "next_block": (0, "i64"),  # atomic: the next linear block index nobody has claimed
+    "total_blocks": (8, "i64"),
+    "chunk": (16, "i64"),  # blocks claimed at a time
+    "running": (24, "i32"),  # atomic: participating workers that have not finished
+    "stop": (28, "i32"),  # nonzero: claim nothing more
+    "grid_x": (32, "i32"),
+    "grid_y": (36, "i32"),
+    "grid_z": (40, "i32"),
+    "dynamic_shared": (44, "i32"),  # bytes
+    "params": (48, "i64"),  # address of the packed parameters
+    "globals": (56, "i64"),  # address of the module's .global/.const image, 0 if it has none
+    "started_ns": (64, "i64"),  # CLOCK_MONOTONIC; kept by the worker loop, not by compiled code
+    "finished_ns": (72, "i64"),
+}
+
+WORKER: Final = struct.Struct("<QQQQQQQ8x")
+"""One worker's state; 64 bytes."""
+
+WORKER_SIZE: Final = 64
+
+WORKER_FIELDS: Final[dict[str, tuple[int, str]]] = {
+    "shared": (0, "i64"),  # base address of this worker's shared-memory window (256 KiB)
+    "scratch": (8, "i64"),  # base address of coroutine frames and .local memory
+    "scratch_size": (16, "i64"),  # bytes
+    "block": (24, "i64"),  # linear index of the block now executing
+    "fault_code": (32, "i64"),  # cudaError_t value, 0 for none
+    "fault_address": (40, "i64"),
+    "fault_site": (48, "i64"),  # line in the PTX text, 0 if unknown
+}
