@@ -1,0 +1,46 @@
+# Everything runs in .venv, made from a plain Python; `make help` lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PACKAGES := zcuda_async compat/zcuda_compat
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench kernels clean
+
+help:  ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.examples  ## Run the main example: overlapped transfers and kernels on a photograph
+	$(BIN)/python examples/overlap.py
+
+test: $(VENV)/.dev  ## Run the tests
+	$(BIN)/python -m pytest $(TESTS)
+
+check: $(VENV)/.dev  ## Lint, check the format, check the types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict $(PACKAGES)
+
+format: $(VENV)/.dev  ## Fix what ruff can fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.bench  ## Compare with gcc, PoCL, numba and Warp, and measure the runtime (minutes)
+	$(BIN)/python -m benchmarks $(BENCH)
+
+kernels:  ## Rebuild the committed .ptx files from their .cu files (needs nvcc)
+	nvcc -ptx -arch=compute_80 -O3 examples/kernels/image.cu -o examples/kernels/image.ptx
+	nvcc -ptx -arch=compute_80 -O3 benchmarks/kernels.cu -o benchmarks/kernels.ptx
+
+clean:  ## Remove the environment and everything made by the tools
+	rm -rf $(VENV) build dist out .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"zcuda-async needs Python 3.11 or later, got {v[0]}.{v[1]}; run make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp per set of extras: installing again happens only when pyproject.toml has changed.
+$(VENV)/.%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@

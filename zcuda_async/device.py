@@ -1,0 +1,313 @@
+"""Devices: `open_device` gives the scope that owns everything, `Device` is how it is used."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from zcuda_async.context import Context, KernelCompiler
+from zcuda_async.errors import CudaError, Status
+from zcuda_async.event import Event
+from zcuda_async.executors import ExecutorFactory, executor_factory
+from zcuda_async.memory.arena import Arena
+from zcuda_async.memory.buffer import Buffer, PinnedBuffer
+from zcuda_async.module import Module, decode_ptx
+from zcuda_async.options import DeviceProperties, EventOptions, MemoryInfo, StreamOptions
+from zcuda_async.stream import Stream
+from zcuda_async.timing.clock import Clock, RealClock
+from zcuda_async.timing.link import LinkProfile, link_profile
+from zcuda_async.timing.recorder import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from anyio.abc import TaskGroup
+
+__all__ = ("Device", "device_count", "open_device")
+
+_DEFAULT_MEMORY: Final = 4 << 30
+_LEGACY: Final = StreamOptions(nonblocking=False, name="default stream")
+
+
+def device_count() -> int:
+    """How many devices there are: 1, or what the environment variable ``ZCUDA_DEVICE_COUNT`` says."""
+    text = os.environ.get("ZCUDA_DEVICE_COUNT", "1")
+    if not text.isdecimal():
+        raise ValueError(f"ZCUDA_DEVICE_COUNT must be a number of devices, got {text!r}")
+    return int(text)
+
+
+def open_device(
+    ordinal: int = 0,
+    *,
+    workers: int | None = None,
+    memory_bytes: int = _DEFAULT_MEMORY,
+    pinned_bytes: int = _DEFAULT_MEMORY,
+    link: LinkProfile | str | None = None,
+    clock: Clock | None = None,
+    recorder: Recorder | None = None,
+    executor: str | ExecutorFactory = "pool",
+    compiler: Callable[[TaskGroup], Awaitable[KernelCompiler]] | None = None,
+) -> AbstractAsyncContextManager[Device]:
+    """Give the scope of an open device, for ``async with open_device(0) as dev``.
+
+    Its workers start on entry.  Leaving the block waits until the streams have no more work, raises failures that
+    nobody has heard of, and releases everything.  If the block is left by an exception or a cancellation,
+    nothing is waited for: workers are killed, and every pending operation ends with an `AbandonedError`.
+    Each opening is a device of its own, with its own memory, also for the same ordinal.
+
+    Args:
+        ordinal: which device, from 0 to `device_count` - 1.
+        workers: worker processes; one per processor that this process may use if None.
+        memory_bytes: size of the device's memory.  Costs address space only until it is used.
+        pinned_bytes: room for pinned host buffers, likewise.
+        link: the modelled link to the host, a profile or the name of a built-in one (`LINK_PROFILES`); with None
+            copies just take what they take.
+        clock: a `RealClock` (the default) or a `VirtualClock`.
+        recorder: keeps what ran where and when.
+        executor: ``"pool"`` (worker processes), ``"inline"`` (this process, for debugging), ``"stub"`` (records
+            launches and computes nothing), the name of a plug-in of the entry point group
+            ``zcuda_async.executors``, or a factory.
+        compiler: starts another compiler, for tests of other code generators.
+
+    Raises:
+        CudaError: `cudaErrorInvalidDevice` for an ordinal out of range, `cudaErrorMemoryAllocation` if there is no
+            address space of that size.
+        ValueError: an unknown link profile or executor.
+    """
+    if isinstance(ordinal, bool) or not isinstance(ordinal, int):
+        raise TypeError(f"a device's ordinal is an int, got {type(ordinal).__name__}")
+    if not 0 <= ordinal < device_count():
+        raise CudaError(
+            Status.cudaErrorInvalidDevice,
+            f"there is no device {ordinal}, only 0 to {device_count() - 1}; set ZCUDA_DEVICE_COUNT to have more",
+        )
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers must be at least 1, got {workers}")
+    profile = None if link is None else link_profile(link)
+    factory = executor_factory(executor)
+    clock = RealClock() if clock is None else clock
+    name = f"device {ordinal}"
+
+    def make_context() -> Context:
+        clock.attach(name)
+        try:
+            arena = Arena(memory_bytes, pinned_bytes)
+        except BaseException:
+            clock.detach()
+            raise
+        return Context(name=name, arena=arena, clock=clock, link=profile, recorder=recorder)
+
+    return _open(make_context, factory, workers, compiler or _start_compiler)
+
+
+@asynccontextmanager
+async def _open(
+    make_context: Callable[[], Context],
+    factory: ExecutorFactory,
+    workers: int | None,
+    start_compiler: Callable[[TaskGroup], Awaitable[KernelCompiler]],
+) -> AsyncIterator[Device]:
+    context = make_context()
+    failure: BaseException | None = None
+    try:
+        async with anyio.create_task_group() as task_group:
+            reason = f"{context.name} was closed by an exception or a cancellation"
+            try:
+                executor = await factory(context.arena, task_group, workers)
+                context.open(task_group, executor, lambda: start_compiler(task_group))
+                if context.needs_code:
+                    context.start_task(context.warm_compiler)
+                yield Device(context)
+                await context.drain()
+                reason = f"{context.name} was closed"
+            finally:
+                context.abandon(reason)
+                with anyio.CancelScope(shield=True):
+                    await context.aclose()
+                task_group.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        failure = _only_exception(group)
+    if failure is not None:
+        raise failure
+
+
+def _only_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The body's own exception instead of a group of one."""
+    return group.exceptions[0] if len(group.exceptions) == 1 else group
+
+
+async def _start_compiler(task_group: TaskGroup) -> KernelCompiler:
+    from zcuda_async.executor.compiler import CompilerClient
+
+    return await CompilerClient.start(task_group)
+
+
+class Device:
+    """An open device, made by `open_device`.
+
+    Everything but `allocate`, `allocate_pinned`, `free`, `find_buffer` and `memory_info` belongs to the thread of the
+    event loop that opened it.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._default_stream: Stream | None = None
+
+    # -- facts --------------------------------------------------------------------------------------------
+
+    @property
+    def context(self) -> Context:
+        """The owner of the device's resources."""
+        return self._context
+
+    @property
+    def name(self) -> str:
+        """What messages and timelines call the device."""
+        return self._context.name
+
+    @property
+    def properties(self) -> DeviceProperties:
+        """What the device is and allows."""
+        return DeviceProperties(
+            name="zcuda-async software device",
+            total_memory=self._context.device_heap.capacity,
+            multiprocessor_count=self._context.executor.workers,
+        )
+
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """The (major, minor) compute capability that the device answers for."""
+        return self.properties.compute_capability
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the block that opened it was left."""
+        return self._context.is_closed
+
+    # -- memory: any thread -------------------------------------------------------------------------------
+
+    def allocate(self, size: int) -> Buffer:
+        """Allocate `size` bytes of device memory, 256-byte aligned; the content is undefined.  Any thread.
+
+        Raises:
+            TypeError: `size` is not an int.
+            CudaError: `cudaErrorMemoryAllocation` if there is not so much in one piece, `cudaErrorInvalidValue` for
+                a negative size; the sticky error after a fault.
+            anyio.ClosedResourceError: the device is closed.
+        """
+        self._check_memory()
+        heap = self._context.device_heap
+        return Buffer(heap, heap.reserve(size), size)
+
+    def allocate_pinned(self, size: int) -> PinnedBuffer:
+        """Allocate `size` bytes of host memory that kernels and copies share without copying.  Any thread.
+
+        Raises as `allocate` does.
+        """
+        self._check_memory()
+        heap = self._context.pinned_heap
+        return PinnedBuffer(heap, heap.reserve(size), size)
+
+    def free(self, buffer: Buffer | int) -> None:
+        """Close a buffer, or the buffer that starts at an address.  Any thread; does not wait.
+
+        Raises:
+            CudaError: `cudaErrorInvalidValue` if no open buffer starts there.
+        """
+        if isinstance(buffer, int):
+            found = self.find_buffer(buffer)
+            if found is None or found.handle != buffer or found.is_closed:
+                raise CudaError(
+                    Status.cudaErrorInvalidValue,
+                    f"free: no open buffer of {self.name} starts at {buffer:#x}; pass what allocate returned, once",
+                )
+            buffer = found
+        buffer.close()
+
+    def find_buffer(self, address: int) -> Buffer | None:
+        """The open buffer, device or pinned, that holds `address`, or None.  Any thread."""
+        for heap in (self._context.device_heap, self._context.pinned_heap):
+            if address in heap:
+                return heap.find_buffer(address)
+        return None
+
+    def memory_info(self) -> MemoryInfo:
+        """How much memory there is and how much is used, in bytes.  Any thread."""
+        device, pinned = self._context.device_heap, self._context.pinned_heap
+        return MemoryInfo(
+            total_bytes=device.capacity,
+            used_bytes=device.used_bytes,
+            pinned_total_bytes=pinned.capacity,
+            pinned_used_bytes=pinned.used_bytes,
+        )
+
+    def _check_memory(self) -> None:
+        if self._context.refusal is not None:
+            self._context.refuse()
+
+    # -- making things ------------------------------------------------------------------------------------
+
+    @property
+    def default_stream(self) -> Stream:
+        """CUDA's legacy default stream: blocking streams wait for it and it waits for them."""
+        if self._default_stream is None:
+            self._default_stream = Stream(self._context, _LEGACY, "default stream", None)
+        return self._default_stream
+
+    def create_stream(self, options: StreamOptions | None = None) -> Stream:
+        """Make a stream.  An idle stream costs only its fields and may be dropped without closing it."""
+        self._check_memory()
+        options = StreamOptions() if options is None else options
+        name = options.name or self._context.new_name("stream")
+        return Stream(self._context, options, name, None if options.nonblocking else self.default_stream)
+
+    def create_event(self, options: EventOptions | None = None) -> Event:
+        """Make an event, complete until it is recorded."""
+        self._check_memory()
+        return Event(self._context, options)
+
+    def load_ptx(self, text: str | bytes, filename: str = "<ptx>") -> Module:
+        """Load PTX text; `filename` is what diagnoses call it.
+
+        Returns at once: the text is read in another process, and `Module.get_kernel` waits for that.
+
+        Raises:
+            TypeError: `text` is not text (a path, for instance).
+            CompileError: `cudaErrorInvalidKernelImage` for machine code instead of text.
+            CudaError: the sticky error after a fault.
+            anyio.ClosedResourceError: the device is closed.
+        """
+        self._check_memory()
+        return Module(self._context, decode_ptx(text, filename), filename)
+
+    # -- waiting ------------------------------------------------------------------------------------------
+
+    async def sync(self) -> None:
+        """Wait until everything submitted so far, on all streams, has finished; a checkpoint in any case.
+
+        Cancelling stops only the waiting.
+
+        Raises:
+            CudaError: the sticky error after a fault.
+            Exception: the first failure that nobody has awaited.
+            anyio.ClosedResourceError: the device is closed.
+        """
+        await self._context.sync()
+
+    async def reset(self) -> None:
+        """End all pending work with `AbandonedError`, restart the workers and forget a sticky error.
+
+        Buffers, streams, events and modules stay valid; what a failed kernel could write is undefined.
+        Runs to its end even if cancelled.
+
+        Raises:
+            anyio.ClosedResourceError: the device is closed.
+        """
+        await self._context.reset()
+
+    def __repr__(self) -> str:
+        return f"<Device {self.name}: {'closed' if self.is_closed else 'open'}>"

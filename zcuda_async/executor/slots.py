@@ -1,0 +1,106 @@
+"""Launch slots: pieces of the arena that hold one launch and its parameters each, used over and over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from zcuda_async.executor.protocol import STAMPS, STAMPS_OFFSET
+from zcuda_async.executor.schedule import chunk_size
+from zcuda_async.jit.abi import LAUNCH, LAUNCH_SIZE
+
+if TYPE_CHECKING:
+    from zcuda_async.executor.base import LaunchRequest, LaunchResult
+    from zcuda_async.executor.codes import KnownCode
+    from zcuda_async.executor.process import WorkerProcess
+    from zcuda_async.memory.arena import Arena
+
+__all__ = ("LaunchSlot", "SlotPool")
+
+_PARAMS_SIZE: Final = 4096
+_SLOT_SIZE: Final = LAUNCH_SIZE + _PARAMS_SIZE
+_SLAB_SLOTS: Final = 64
+
+
+class LaunchSlot:
+    """One launch in the arena, and what the parent remembers of it while it runs."""
+
+    __slots__ = ("_arena", "_large", "_view", "address", "known", "on_done", "request", "total_blocks", "workers")
+
+    request: LaunchRequest
+    on_done: Callable[[LaunchResult], None]
+
+    def __init__(self, arena: Arena, address: int) -> None:
+        self.address: Final = address
+        self._arena = arena
+        self._view = arena.view(address, _SLOT_SIZE)
+        self._large = 0
+        self.total_blocks = 0
+        self.workers: list[WorkerProcess] = []
+        self.known: KnownCode | None = None
+
+    def fill(self, request: LaunchRequest, participants: int) -> None:
+        """Write the launch for `participants` workers.
+
+        Raises:
+            CudaError: `cudaErrorMemoryAllocation` if large parameters find no room in the host heap.
+        """
+        params = request.params
+        size = len(params)
+        address = self.address + LAUNCH_SIZE
+        if size <= _PARAMS_SIZE:
+            self._view[LAUNCH_SIZE : LAUNCH_SIZE + size] = params
+        else:
+            address = self._large = self._arena.host_heap.allocate(size)
+            self._arena.view(address, size)[:] = params
+        total = self.total_blocks
+        chunk = chunk_size(total, participants)
+        grid = request.grid
+        shared, variables = request.dynamic_shared, request.globals_address
+        LAUNCH.pack_into(self._view, 0, 0, total, chunk, participants, 0, *grid, shared, address, variables, 0, 0)
+
+    def stamps(self) -> tuple[int, int]:
+        """started_ns and finished_ns, 0 while it has not."""
+        started, finished = STAMPS.unpack_from(self._view, STAMPS_OFFSET)
+        return started, finished
+
+    def empty(self) -> None:
+        """Forget the launch; no worker may touch it any more."""
+        if self._large:
+            self._arena.host_heap.free(self._large)
+            self._large = 0
+        self.known = None
+        del self.request, self.on_done
+
+
+class SlotPool:
+    """Hands out launch slots, most recently used first; grows by slabs of the host heap."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._slabs: list[int] = []
+        self._free: list[LaunchSlot] = []
+
+    def take(self) -> LaunchSlot:
+        """Return a free slot.
+
+        Raises:
+            CudaError: `cudaErrorMemoryAllocation` if all are in use and the host heap is full.
+        """
+        if not self._free:
+            slab = self._arena.host_heap.allocate(_SLAB_SLOTS * _SLOT_SIZE)
+            self._slabs.append(slab)
+            addresses = range(slab, slab + _SLAB_SLOTS * _SLOT_SIZE, _SLOT_SIZE)
+            self._free = [LaunchSlot(self._arena, address) for address in addresses]
+        return self._free.pop()
+
+    def put_back(self, slot: LaunchSlot) -> None:
+        """Recycle a slot."""
+        self._free.append(slot)
+
+    def close(self) -> None:
+        """Give the slabs back; no slot may be used any more."""
+        self._free.clear()
+        for slab in self._slabs:
+            self._arena.host_heap.free(slab)
+        self._slabs.clear()

@@ -1,0 +1,84 @@
+"""How wide a group is: the number of parts, from register pressure and the block's shape."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zcuda_async.jit.cfg import ControlFlow
+from zcuda_async.jit.geometry import Geometry
+from zcuda_async.jit.layout import KernelLayout
+from zcuda_async.jit.registers import block_instructions, reads, writes
+from zcuda_async.jit.shapes import Analysis, analyse
+from zcuda_async.ptx.ir import TYPE_BITS
+
+__all__ = ("choose_geometry",)
+
+_WARP: Final = 32
+_MOST_PARTS: Final = 8
+_BUDGET: Final = 28
+"""Vector registers that the parts' own values may take; the rest is for shared values and temporaries."""
+
+
+def choose_geometry(
+    flow: ControlFlow, layout: KernelLayout, block: tuple[int, int, int], lanes: int, *, needs_warps: bool
+) -> Geometry:
+    """The widest group whose live values fit the vector registers.
+
+    A group is never wider than the block needs, prefers to divide it evenly (no masks for lanes that
+    are no threads), and holds whole warps where the kernel has warp-level instructions.
+    """
+    threads = block[0] * block[1] * block[2]
+    least = max(1, _WARP // lanes) if needs_warps else 1
+    probe = analyse(flow, Geometry(block, lanes, max(2, least)), layout)
+    most = max(least, min(_MOST_PARTS, -(-threads // lanes)))
+    wanted = max(1, _BUDGET // max(1, _pressure(probe, lanes)))
+    if _diverges_in_loop(probe):
+        wanted = min(wanted, 4)
+    parts = least
+    while parts * 2 <= min(most, wanted):
+        parts *= 2
+    while parts > least and threads % (parts * lanes) and threads % lanes == 0:
+        parts //= 2
+    return Geometry(block, lanes, parts)
+
+
+def _pressure(analysis: Analysis, lanes: int) -> int:
+    """The most vector registers that one part's own values take at any point."""
+    shapes = analysis.shapes
+
+    def weight(name: str, bits: int) -> int:
+        shape = shapes.get(name)
+        if shape is None or shape.stride is not None or shape.same or bits == 1:
+            return 0
+        return max(1, bits * lanes // 512)
+
+    most = 0
+    for block in analysis.flow.blocks:
+        if analysis.pending.body[block.index] is None:
+            continue
+        after: set[str] = set()
+        for target in block.successors:
+            after |= analysis.live[target]
+        bits: dict[str, int] = {}
+        instructions = list(block_instructions(block))
+        for instruction in instructions:
+            for register in (*reads(instruction), *writes(instruction)):
+                bits[register.name] = TYPE_BITS[register.type]
+        live = {name: weight(name, bits.get(name, 32)) for name in after}
+        most = max(most, sum(live.values()))
+        for instruction in reversed(instructions):
+            for register in writes(instruction):
+                live.pop(register.name, None)
+            for register in reads(instruction):
+                live[register.name] = weight(register.name, bits[register.name])
+            most = max(most, sum(live.values()))
+    return most
+
+
+def _diverges_in_loop(analysis: Analysis) -> bool:
+    """Whether lanes may leave some loop at different times: wide groups would run half empty."""
+    return any(
+        analysis.pending.waiting(index)
+        for head, last in analysis.flow.regions.items()
+        for index in range(head, last + 1)
+    )

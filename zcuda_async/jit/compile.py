@@ -1,0 +1,140 @@
+"""From PTX text to a module's description and to a kernel's object code."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+from zcuda_async.jit.cfg import build_control_flow
+from zcuda_async.jit.choose import choose_geometry
+from zcuda_async.jit.function import ENTRY, write_module
+from zcuda_async.jit.geometry import Geometry
+from zcuda_async.jit.host import host_target, initialise_llvm
+from zcuda_async.jit.info import KernelCode, KernelInfo, ModuleInfo, ParamInfo, VariableInfo
+from zcuda_async.jit.layout import globals_layout, kernel_layout
+from zcuda_async.jit.lower import WARP_OPCODES
+from zcuda_async.jit.lower.group import Group, Target
+from zcuda_async.jit.pipeline import assemble
+from zcuda_async.jit.registers import reads
+from zcuda_async.jit.shapes import analyse
+from zcuda_async.ptx import parse
+from zcuda_async.ptx.errors import PtxError
+from zcuda_async.ptx.ir import Function, Instruction, Module
+
+__all__ = ("compile_kernel", "generate_ir", "inspect_module")
+
+_PARSED: OrderedDict[tuple[str, str], Module] = OrderedDict()
+_PARSED_LIMIT: Final = 8
+
+
+def _parse(text: str, filename: str) -> Module:
+    """Parse, remembering the last few modules: a module's kernels are compiled one by one."""
+    key = (text, filename)
+    module = _PARSED.get(key)
+    if module is None:
+        module = parse(text, filename)
+        _PARSED[key] = module
+        while len(_PARSED) > _PARSED_LIMIT:
+            _PARSED.popitem(last=False)
+    return module
+
+
+def inspect_module(text: str, filename: str = "<ptx>") -> ModuleInfo:
+    """Parse and verify PTX; what it holds.
+
+    Raises:
+        PtxError: The text is malformed or uses something unsupported at module level.
+    """
+    module = _parse(text, filename)
+    offsets, size = globals_layout(module)
+    image = bytearray(size)
+    relocations: list[tuple[int, int]] = []
+    variables = []
+    for variable in module.variables:
+        if variable.name not in offsets:
+            continue
+        at = offsets[variable.name]
+        variables.append(VariableInfo(variable.name, variable.space, at, variable.size or 0))
+        if variable.initial:
+            image[at : at + len(variable.initial)] = variable.initial
+        for where, symbol, addend in variable.relocations:
+            if symbol not in offsets:
+                raise PtxError(
+                    f"the address of {symbol} in an initialiser is not supported yet", filename, variable.span, text
+                )
+            relocations.append((at + where, offsets[symbol] + addend))
+    kernels = tuple(_kernel_info(module, function) for function in module.functions if function.is_entry)
+    return ModuleInfo(kernels, tuple(variables), bytes(image), tuple(relocations))
+
+
+def _kernel_info(module: Module, function: Function) -> KernelInfo:
+    layout = kernel_layout(module, function)
+    directives = dict(function.directives)
+    required = directives.get("reqntid")
+    limit = directives.get("maxntid")
+    threads = 1024
+    shape = required or limit
+    if shape:
+        threads = 1
+        for size in shape:
+            threads *= size
+    params = tuple(ParamInfo(p.name, p.type, p.size, p.align, p.offset, p.count) for p in function.params)
+    return KernelInfo(
+        name=function.name,
+        params=params,
+        param_bytes=max((p.offset + p.size for p in params), default=0),
+        static_shared=layout.static_shared,
+        max_threads=min(threads, 1024),
+        required_block=(*required, 1, 1)[:3] if required else None,  # type: ignore[arg-type]
+        uses_dynamic_shared=layout.uses_dynamic_shared,
+    )
+
+
+def generate_ir(
+    text: str, filename: str, kernel: str, block: tuple[int, int, int], *, target: Target, parts: int | None = None
+) -> tuple[str, bool, int]:
+    """LLVM IR text of one kernel at one block shape, whether it has coroutines, and its static shared bytes.
+
+    Args:
+        text: The PTX module.
+        filename: Its name in error messages.
+        kernel: Name of the ``.entry``.
+        block: Threads per block, (x, y, z).
+        target: The processor to generate for.
+        parts: Parts per group; None lets `choose_geometry` decide.
+    """
+    module = _parse(text, filename)
+    function = next((f for f in module.functions if f.is_entry and f.name == kernel), None)
+    if function is None:
+        raise KeyError(kernel)
+    lines = text.splitlines()
+
+    def refuse(instruction: Instruction, reason: str) -> PtxError:
+        line = lines[instruction.span.line - 1] if instruction.span.line <= len(lines) else ""
+        return PtxError(f"{instruction.opcode}: {reason}", filename, instruction.span, line)
+
+    layout = kernel_layout(module, function)
+    flow = build_control_flow(function)
+    instructions = [item for item in function.body if isinstance(item, Instruction)]
+    needs_warps = any(item.opcode in WARP_OPCODES for item in instructions)
+    if parts is None:
+        geometry = choose_geometry(flow, layout, block, target.lanes, needs_warps=needs_warps)
+    else:
+        geometry = Geometry(block, target.lanes, parts)
+    read_names = frozenset(register.name for item in instructions for register in reads(item))
+    group = Group(analyse(flow, geometry, layout), layout, target, read_names, refuse)
+    has_barriers = any(b.barrier is not None for b in flow.blocks)
+    ir = write_module(group, has_barriers=has_barriers, llvm_major=initialise_llvm())
+    return ir, has_barriers and geometry.groups > 1, layout.static_shared
+
+
+def compile_kernel(text: str, filename: str, kernel: str, block: tuple[int, int, int]) -> KernelCode:
+    """Object code of one kernel for one block shape, for this host.
+
+    Raises:
+        PtxError: The text is malformed, or the kernel uses something unsupported.
+        KeyError: The module has no such kernel.
+    """
+    target = host_target()
+    ir, suspends, static_shared = generate_ir(text, filename, kernel, block, target=target)
+    return KernelCode(kernel, block, ENTRY, assemble(ir, target, suspends=suspends), static_shared)

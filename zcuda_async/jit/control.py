@@ -1,0 +1,247 @@
+"""The code of a group: blocks in layout order, their masks, and barriers as suspend points.
+
+Every block has a check (is a lane waiting for it?), a body and a place to go on to.  Where the
+pending analysis knows the answer, checks and masks disappear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zcuda_async.jit.cfg import EXIT, Block
+from zcuda_async.jit.lower import lowering_of
+from zcuda_async.jit.lower.group import Group
+from zcuda_async.ptx.ir import Immediate, Instruction
+
+__all__ = ("GroupCode",)
+
+Masks = Sequence[str] | None
+
+
+class GroupCode:
+    """Emits the body of one group function into `group.builder`."""
+
+    def __init__(self, group: Group, *, suspends: bool) -> None:
+        self.group = group
+        self.builder = group.builder
+        self.pending = group.analysis.pending
+        self.blocks = group.analysis.flow.blocks
+        self.suspends = suspends
+        self.kind = group.vector("i1")
+        self.waiting = self._mask_slots("mask")
+        self.at_barrier = {block: self._slots() for block in self.pending.resumed()}
+
+    def _slots(self) -> list[str]:
+        return [self.builder.alloca(str(self.kind)) for _ in range(self.group.parts)]
+
+    def _mask_slots(self, _: str) -> dict[int, list[str]]:
+        """Masks of the blocks that may run with some lanes elsewhere."""
+        return {block.index: self._slots() for block in self.blocks if self.pending.body[block.index]}
+
+    # ------------------------------------------------------------------ masks
+
+    def _store(self, slots: Sequence[str], values: Sequence[str]) -> None:
+        for slot, value in zip(slots, values, strict=True):
+            self.builder.line(f"store {self.kind} {value}, ptr {slot}")
+
+    def _load(self, slots: Sequence[str]) -> list[str]:
+        return [self.builder.op(f"load {self.kind}, ptr {slot}") for slot in slots]
+
+    def _clear(self, slots: Sequence[str]) -> None:
+        self._store(slots, ["zeroinitializer"] * len(slots))
+
+    def _add(self, slots: Sequence[str], masks: Masks) -> None:
+        values = masks or [self.kind.const(1)] * self.group.parts
+        old = self._load(slots)
+        self._store(
+            slots,
+            [self.builder.binary("or", self.kind, a, b) for a, b in zip(old, values, strict=True)],
+        )
+
+    def _wait_for(self, target: int, masks: Masks) -> None:
+        """Lanes will go on at block `target`."""
+        if target in self.waiting:
+            self._add(self.waiting[target], masks)
+
+    def _threads(self) -> list[str]:
+        """Masks of the lanes that are threads, for groups that reach beyond the end of the block."""
+        group, builder = self.group, self.builder
+        kind = group.vector("i32")
+        masks = []
+        for part in range(group.parts):
+            base = builder.op(f"add i32 %first, {part * group.lanes}")
+            index = group.materialise(base, "i32", 1)
+            masks.append(builder.compare("icmp ult", kind, index, kind.const(group.geometry.threads)))
+        return masks
+
+    # ------------------------------------------------------------------ emission
+
+    def emit(self) -> None:
+        """Everything between the function's entry and its end; leaves at label ``finish``."""
+        for slots in (*self.waiting.values(), *self.at_barrier.values()):
+            self._clear(slots)
+        if self.group.geometry.is_partial:
+            self._store(self.waiting[0], self._threads())
+        self.builder.line("br label %body.0")
+        for block in self.blocks:
+            self._emit_check(block.index)
+            self._emit_body(block)
+            self._emit_after(block.index)
+        self._emit_end()
+
+    def _emit_check(self, index: int) -> None:
+        state = self.pending.check[index]
+        if state is None:
+            return
+        builder = self.builder
+        builder.label(f"check.{index}")
+        others = state & ~(1 << index)
+        if not state >> index & 1:
+            builder.line(f"br label %after.{index}")
+        elif not others:
+            builder.line(f"br label %body.{index}")
+        else:
+            some = self.group.any_of(self._load(self.waiting[index]))
+            builder.line(f"br i1 {some}, label %body.{index}, label %after.{index}")
+
+    def _emit_body(self, block: Block) -> None:
+        state = self.pending.body[block.index]
+        if state is None:
+            return
+        group = self.group
+        self.builder.label(f"body.{block.index}")
+        group.current = {}
+        group.specials = {}
+        group.block = block
+        group.kept = group.analysis.kept(block.index)
+        group.masks = None
+        if state:
+            slots = self.waiting[block.index]
+            group.masks = self._load(slots)
+            self._clear(slots)
+        for instruction in block.instructions:
+            self._emit_instruction(instruction)
+        if block.barrier is not None:
+            self._emit_barrier(block, block.barrier)
+        else:
+            self._emit_branch(block)
+
+    def _emit_instruction(self, instruction: Instruction) -> None:
+        lower = lowering_of(instruction)
+        if lower is None:
+            raise self.group.refuse(instruction, "this instruction is not supported yet")
+        try:
+            lower(self.group, instruction)
+        except LookupError as error:
+            raise self.group.refuse(instruction, f"{error.args[0]} is not supported here yet") from error
+
+    def _emit_after(self, index: int) -> None:
+        state = self.pending.after[index]
+        if state is None:
+            return
+        builder = self.builder
+        builder.label(f"after.{index}")
+        for head in self.pending.flow.heads_ending_at(index):
+            if not state >> head & 1:
+                continue
+            rest = builder.block_name("leave")
+            some = self.group.any_of(self._load(self.waiting[head])) if head in self.waiting else "true"
+            builder.line(f"br i1 {some}, label %body.{head}, label %{rest}")
+            builder.label(rest)
+        following = index + 1
+        builder.line(f"br label %{'end' if following == len(self.blocks) else f'check.{following}'}")
+
+    def _emit_end(self) -> None:
+        builder = self.builder
+        resumed = self.pending.resumed()
+        last = self.pending.after[len(self.blocks) - 1] is not None
+        if last:
+            builder.label("end")
+            if not resumed:
+                builder.line("br label %finish")
+                return
+            every = [mask for block in resumed for mask in self._load(self.at_barrier[block])]
+            some = self.group.any_of(every)
+            builder.line(f"br i1 {some}, label %barrier, label %finish")
+            builder.label("barrier")
+            self._suspend()
+            for block in resumed:
+                self._wait_for(block, self._load(self.at_barrier[block]))
+                self._clear(self.at_barrier[block])
+            builder.line(f"br label %check.{resumed[0]}")
+
+    # ------------------------------------------------------------------ leaving a block
+
+    def _go(self, block: Block, target: int, masks: Masks) -> None:
+        """All of the block's lanes go to `target`, or away."""
+        waits = (self.pending.body[block.index] or 0) & (self.pending.gone - 1)
+        if target == EXIT:
+            self.builder.line(f"br label %after.{block.index}" if waits else "br label %finish")
+            return
+        self._wait_for(target, masks)
+        direct = self.pending.jumps(block.index, target)
+        self.builder.line(f"br label %body.{target}" if direct else f"br label %after.{block.index}")
+
+    def _emit_branch(self, block: Block) -> None:
+        group, builder = self.group, self.builder
+        if block.branch is None or block.branch.guard is None or block.fallthrough is None:
+            self._go(block, block.taken, group.masks)
+            return
+        guard = block.branch.guard
+        if group.analysis.shapes[guard.register.name].is_uniform:
+            condition = group.predicate(guard, 0, vector=False)
+            taken, other = builder.block_name("taken"), builder.block_name("other")
+            builder.line(f"br i1 {condition}, label %{taken}, label %{other}")
+            for name, target in ((taken, block.taken), (other, block.fallthrough)):
+                builder.label(name)
+                self._go(block, target, group.masks)
+            return
+        self._emit_divergence(block)
+
+    def _emit_divergence(self, block: Block) -> None:
+        group, builder = self.group, self.builder
+        assert block.branch is not None and block.branch.guard is not None and block.fallthrough is not None
+        taken, others = [], []
+        for part in range(group.parts):
+            mask = group.masks[part] if group.masks is not None else None
+            truth = group.predicate(block.branch.guard, part, vector=True)
+            inverse = builder.binary("xor", self.kind, truth, self.kind.const(1))
+            taken.append(group.both(mask, truth))
+            others.append(group.both(mask, inverse))
+        for target, masks in ((block.taken, taken), (block.fallthrough, others)):
+            if target != EXIT:
+                self._wait_for(target, masks)
+        builder.line(f"br label %after.{block.index}")
+
+    # ------------------------------------------------------------------ barriers
+
+    def _emit_barrier(self, block: Block, barrier: Instruction) -> None:
+        self._check_barrier(barrier)
+        if self.pending.is_together(block.index):
+            self._suspend()
+            self._go(block, block.taken, self.group.masks)
+            return
+        if block.taken != EXIT:
+            self._add(self.at_barrier[block.taken], self.group.masks)
+        self.builder.line(f"br label %after.{block.index}")
+
+    def _check_barrier(self, barrier: Instruction) -> None:
+        refuse = self.group.refuse
+        if not barrier.has("sync"):
+            raise refuse(barrier, "only bar.sync and barrier.sync are supported yet")
+        if barrier.guard is not None:
+            raise refuse(barrier, "a barrier under a guard is not supported yet")
+        name = barrier.operands[0]
+        is_zero = isinstance(name, Immediate) and name.value == 0 or self.group.shape(name).const == 0
+        if not is_zero or len(barrier.operands) > 1:
+            raise refuse(barrier, "only barrier 0 over the whole block is supported yet")
+
+    def _suspend(self) -> None:
+        """Let the other groups of the block run up to the same barrier."""
+        builder = self.builder
+        if not self.suspends:
+            return
+        state = builder.call("i8", "llvm.coro.suspend", [("token", "none"), ("i1", "false")])
+        resumed = builder.block_name("resumed")
+        builder.line(f"switch i8 {state}, label %suspend [i8 0, label %{resumed} i8 1, label %cleanup]")
+        builder.label(resumed)

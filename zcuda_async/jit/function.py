@@ -1,0 +1,231 @@
+"""A whole kernel as an LLVM module: the group function, and the native loop over claimed blocks."""
+
+from __future__ import annotations
+
+from zcuda_async.jit.abi import LAUNCH_FIELDS, WORKER_FIELDS
+from zcuda_async.jit.builder import Builder
+from zcuda_async.jit.control import GroupCode
+from zcuda_async.jit.geometry import Geometry
+from zcuda_async.jit.lower.group import Group, Target
+
+__all__ = ("ENTRY", "write_module")
+
+ENTRY = "zcuda_kernel"
+_ARGUMENTS = "ptr %launch, ptr %worker, i32 %first, i32 %ctaid.x, i32 %ctaid.y, i32 %ctaid.z"
+_METADATA = """
+!0 = !{!"zcuda memory"}
+!2 = !{!"global", !0}
+!3 = !{!2, !2, i64 0}
+!4 = !{!"shared", !0}
+!5 = !{!4, !4, i64 0}
+!6 = !{!"local", !0}
+!7 = !{!6, !6, i64 0}
+!9 = !{}
+!10 = !{!"branch_weights", i32 100, i32 1}
+"""
+
+
+def write_module(group: Group, *, has_barriers: bool, llvm_major: int) -> str:
+    """LLVM IR text of the module that exports `ENTRY` (see `abi` for its signature)."""
+    suspends = has_barriers and group.geometry.groups > 1
+    builder = group.builder
+    code = GroupCode(group, suspends=suspends)
+    code.emit()
+    lines = _coroutine(group, builder, llvm_major) if suspends else _plain_function(group, builder)
+    runner = _runner(group, suspends=suspends)
+    builder.declarations |= runner.declarations
+    return "\n".join(
+        [
+            *lines,
+            *runner.lines,
+            *sorted(builder.declarations),
+            _METADATA,
+            _attributes(group.target),
+        ]
+    )
+
+
+def _attributes(target: Target) -> str:
+    width = 512 if target.has_avx512 else 256
+    common = f'nounwind "prefer-vector-width"="{width}" "min-legal-vector-width"="{width}"'
+    return f"attributes #0 = {{ {common} }}\nattributes #1 = {{ {common} presplitcoroutine }}\n"
+
+
+def _local_frame(group: Group, *, suspends: bool) -> list[str]:
+    """Where the lanes' .local memory is: in the coroutine's frame, else in the worker's scratch memory."""
+    size = group.layout.local_size * group.geometry.width
+    if not size:
+        return []
+    if suspends:
+        return [f"  %local = alloca [{size} x i8], align 64"]
+    offset, kind = WORKER_FIELDS["scratch"]
+    return [
+        f"  %scratch.at = getelementptr i8, ptr %worker, i64 {offset}",
+        f"  %scratch.in = load {kind}, ptr %scratch.at, !invariant.load !9",
+        "  %local = inttoptr i64 %scratch.in to ptr",
+    ]
+
+
+def _plain_function(group: Group, builder: Builder) -> list[str]:
+    return [
+        f"define internal void @group({_ARGUMENTS}) alwaysinline #0 {{",
+        "entry:",
+        *builder.entry_allocas,
+        *_local_frame(group, suspends=False),
+        *builder.lines,
+        "finish:",
+        "  ret void",
+        "}",
+    ]
+
+
+def _coroutine(group: Group, builder: Builder, llvm_major: int) -> list[str]:
+    """A coroutine of the switched-resume kind; frames come one after another from ``%bump``."""
+    builder.declarations |= {
+        "declare token @llvm.coro.id(i32, ptr, ptr, ptr)",
+        "declare i64 @llvm.coro.size.i64()",
+        "declare ptr @llvm.coro.begin(token, ptr)",
+        "declare i8 @llvm.coro.suspend(token, i1)",
+        f"declare {'void' if llvm_major >= 22 else 'i1'} @llvm.coro.end(ptr, i1, token)",
+    }
+    end = "call void" if llvm_major >= 22 else "%ended = call i1"
+    return [
+        f"define internal ptr @group({_ARGUMENTS}, ptr %bump) #1 {{",
+        "entry:",
+        *builder.entry_allocas,
+        *_local_frame(group, suspends=True),
+        "  %id = call token @llvm.coro.id(i32 64, ptr null, ptr null, ptr null)",
+        "  %size = call i64 @llvm.coro.size.i64()",
+        "  %frame = load ptr, ptr %bump",
+        "  %padded = add i64 %size, 63",
+        "  %rounded = and i64 %padded, -64",
+        "  %above = getelementptr i8, ptr %frame, i64 %rounded",
+        "  store ptr %above, ptr %bump",
+        "  %handle = call noalias ptr @llvm.coro.begin(token %id, ptr %frame)",
+        *builder.lines,
+        "finish:",
+        "  %final = call i8 @llvm.coro.suspend(token none, i1 true)",
+        "  switch i8 %final, label %suspend [i8 0, label %never i8 1, label %cleanup]",
+        "never:",
+        "  unreachable",
+        "cleanup:",
+        "  br label %suspend",
+        "suspend:",
+        f"  {end} @llvm.coro.end(ptr %handle, i1 false, token none)",
+        "  ret ptr %handle",
+        "}",
+    ]
+
+
+def _runner(group: Group, *, suspends: bool) -> Builder:
+    """``i32 entry(Launch*, Worker*)``: claim chunks of blocks and run them."""
+    b = Builder()
+    geometry = group.geometry
+
+    def field(base: str, table: dict[str, tuple[int, str]], name: str) -> str:
+        return b.op(f"getelementptr i8, ptr {base}, i64 {table[name][0]}")
+
+    b.lines += [f"define i32 @{ENTRY}(ptr noalias %launch, ptr noalias %worker) #0 {{", "entry:"]
+    if suspends:
+        b.line(f"%handles = alloca [{geometry.groups} x ptr], align 64")
+        b.line("%bump = alloca ptr, align 8")
+        scratch = b.op(f"load i64, ptr {field('%worker', WORKER_FIELDS, 'scratch')}")
+        b.line(f"%frames = inttoptr i64 {scratch} to ptr")
+    next_block = field("%launch", LAUNCH_FIELDS, "next_block")
+    running, stop = (field("%launch", LAUNCH_FIELDS, name) for name in ("running", "stop"))
+    block_at = field("%worker", WORKER_FIELDS, "block")
+    total, chunk = (
+        b.op(f"load i64, ptr {field('%launch', LAUNCH_FIELDS, name)}") for name in ("total_blocks", "chunk")
+    )
+    grid_x, grid_y = (
+        b.op(f"load i32, ptr {field('%launch', LAUNCH_FIELDS, name)}, !invariant.load !9") for name in ("grid_x", "grid_y")
+    )
+    wide_x, wide_y = (b.op(f"zext i32 {value} to i64") for value in (grid_x, grid_y))
+    b.line("br label %claim")
+    b.label("claim")
+    first = b.op(f"atomicrmw add ptr {next_block}, i64 {chunk} monotonic, align 8")
+    none_left = b.op(f"icmp uge i64 {first}, {total}")
+    stopped = b.op(f"icmp ne i32 {b.op(f'load atomic volatile i32, ptr {stop} monotonic, align 4')}, 0")
+    leave = b.op(f"or i1 {none_left}, {stopped}")
+    b.line(f"br i1 {leave}, label %done, label %claimed")
+    b.label("claimed")
+    end = b.call("i64", "llvm.umin.i64", [("i64", b.op(f"add i64 {first}, {chunk}")), ("i64", total)])
+    b.line("br label %block")
+    b.label("block")
+    b.line(f"%block.index = phi i64 [{first}, %claimed], [%block.next, %block.done]")
+    b.line(f"store volatile i64 %block.index, ptr {block_at}, align 8")
+    row = b.op(f"udiv i64 %block.index, {wide_x}")
+    x = b.op(f"urem i64 %block.index, {wide_x}")
+    y, z = b.op(f"urem i64 {row}, {wide_y}"), b.op(f"udiv i64 {row}, {wide_y}")
+    place = [b.op(f"trunc i64 {value} to i32") for value in (x, y, z)]
+    (_run_coroutines if suspends else _run_groups)(b, geometry, ", ".join(f"i32 {value}" for value in place))
+    b.line("br label %block.done")
+    b.label("block.done")
+    b.line("%block.next = add i64 %block.index, 1")
+    more = b.op(f"icmp ult i64 %block.next, {end}")
+    b.line(f"br i1 {more}, label %block, label %claim")
+    b.label("done")
+    before = b.op(f"atomicrmw sub ptr {running}, i32 1 acq_rel, align 4")
+    last = b.op(f"icmp eq i32 {before}, 1")
+    b.line(f"ret i32 {b.op(f'zext i1 {last} to i32')}")
+    b.lines.append("}")
+    return b
+
+
+def _run_groups(b: Builder, geometry: Geometry, place: str) -> None:
+    """The groups of a block that need not wait for each other, one after another."""
+    if geometry.groups == 1:
+        b.line(f"call void @group(ptr %launch, ptr %worker, i32 0, {place})")
+        return
+    b.line("br label %group.entry")
+    b.label("group.entry")
+    b.line("br label %group")
+    b.label("group")
+    b.line("%first = phi i32 [0, %group.entry], [%first.next, %group]")
+    b.line(f"call void @group(ptr %launch, ptr %worker, i32 %first, {place})")
+    b.line(f"%first.next = add nuw nsw i32 %first, {geometry.width}")
+    b.line(f"%group.more = icmp ult i32 %first.next, {geometry.groups * geometry.width}")
+    b.line("br i1 %group.more, label %group, label %groups.done")
+    b.label("groups.done")
+
+
+def _run_coroutines(b: Builder, geometry: Geometry, place: str) -> None:
+    """Start every group, then resume them in turn, barrier by barrier, until all are through."""
+    b.declarations |= {"declare void @llvm.coro.resume(ptr)", "declare i1 @llvm.coro.done(ptr)"}
+    last = geometry.groups
+    b.lines += f"""\
+  store ptr %frames, ptr %bump
+  br label %start.entry
+start.entry:
+  br label %start
+start:
+  %start.group = phi i32 [0, %start.entry], [%start.next, %start]
+  %start.first = mul nuw nsw i32 %start.group, {geometry.width}
+  %start.handle = call ptr @group(ptr %launch, ptr %worker, i32 %start.first, {place}, ptr %bump)
+  %start.at = getelementptr ptr, ptr %handles, i32 %start.group
+  store ptr %start.handle, ptr %start.at
+  %start.next = add nuw nsw i32 %start.group, 1
+  %start.more = icmp ult i32 %start.next, {last}
+  br i1 %start.more, label %start, label %round
+round:
+  br label %turn
+turn:
+  %turn.group = phi i32 [0, %round], [%turn.next, %turn.end]
+  %turn.live = phi i1 [false, %round], [%turn.any, %turn.end]
+  %turn.at = getelementptr ptr, ptr %handles, i32 %turn.group
+  %turn.handle = load ptr, ptr %turn.at
+  %turn.done = call i1 @llvm.coro.done(ptr %turn.handle)
+  br i1 %turn.done, label %turn.end, label %turn.resume
+turn.resume:
+  call void @llvm.coro.resume(ptr %turn.handle)
+  br label %turn.end
+turn.end:
+  %turn.any = phi i1 [%turn.live, %turn], [true, %turn.resume]
+  %turn.next = add nuw nsw i32 %turn.group, 1
+  %turn.more = icmp ult i32 %turn.next, {last}
+  br i1 %turn.more, label %turn, label %turned
+turned:
+  br i1 %turn.any, label %round, label %coroutines.done
+coroutines.done:""".split("\n")
+
+

@@ -1,0 +1,69 @@
+"""Where a module's and a kernel's variables live: offsets into the shared window, the local frame
+of a lane, and the module's globals image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zcuda_async.ptx.ir import Function, Module, Variable
+
+__all__ = ("KernelLayout", "align_up", "globals_layout", "kernel_layout")
+
+_DYNAMIC_ALIGN = 16
+
+
+def align_up(value: int, align: int) -> int:
+    """The first multiple of `align` that is not below `value`."""
+    return -(-value // align) * align
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLayout:
+    """Byte offsets by variable name; `static_shared` bytes of static shared memory are used.
+
+    `local_size` is the bytes of `.local` memory each lane has.
+    """
+
+    shared: dict[str, int]
+    static_shared: int
+    local: dict[str, int]
+    local_size: int
+    globals: dict[str, int]
+    params: dict[str, int]
+    uses_dynamic_shared: bool
+
+
+def _place(variables: list[Variable]) -> tuple[dict[str, int], int]:
+    offsets: dict[str, int] = {}
+    end = 0
+    for variable in variables:
+        end = align_up(end, variable.align)
+        offsets[variable.name] = end
+        end += variable.size or 0
+    return offsets, end
+
+
+def globals_layout(module: Module) -> tuple[dict[str, int], int]:
+    """Offsets of the module's .global and .const variables in its image, and the image's size."""
+    return _place([v for v in module.variables if v.space in ("global", "const") and v.size is not None])
+
+
+def kernel_layout(module: Module, function: Function) -> KernelLayout:
+    """Lay out everything that `function` can name."""
+    variables = (*module.variables, *function.variables)
+    static = [v for v in variables if v.space == "shared" and v.size is not None]
+    dynamic = [v for v in variables if v.space == "shared" and v.size is None]
+    shared, end = _place(static)
+    start = align_up(end, max([_DYNAMIC_ALIGN, *(v.align for v in dynamic)])) if dynamic else end
+    shared.update({variable.name: start for variable in dynamic})
+    local, local_size = _place([v for v in variables if v.space == "local"])
+    image, _ = globals_layout(module)
+    return KernelLayout(
+        shared=shared,
+        static_shared=start,
+        local=local,
+        local_size=align_up(local_size, 16),
+        globals=image,
+        params={param.name: param.offset for param in function.params},
+        uses_dynamic_shared=bool(dynamic),
+    )

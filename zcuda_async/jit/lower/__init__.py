@@ -1,0 +1,48 @@
+"""PTX instructions to LLVM IR: one table from opcode to lowering function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from zcuda_async.ptx.ir import Instruction
+
+if TYPE_CHECKING:
+    from zcuda_async.jit.lower.group import Group
+
+Lowering = Callable[["Group", Instruction], None]
+"""Emits one instruction for all parts of a group."""
+
+from zcuda_async.jit.lower.atomic import ATOMIC  # noqa: E402
+from zcuda_async.jit.lower.compare import COMPARE, predicate_logic  # noqa: E402
+from zcuda_async.jit.lower.convert import CONVERT  # noqa: E402
+from zcuda_async.jit.lower.floating import FLOATING  # noqa: E402
+from zcuda_async.jit.lower.integer import INTEGER  # noqa: E402
+from zcuda_async.jit.lower.memory import MEMORY  # noqa: E402
+from zcuda_async.jit.lower.warp import WARP, WARP_OPCODES  # noqa: E402
+
+__all__ = ("LOWER", "WARP_OPCODES", "Lowering", "lowering_of")
+
+LOWER: Final[Mapping[str, Mapping[str, Lowering]]] = MappingProxyType(
+    {
+        "float": FLOATING,
+        "integer": {**INTEGER, **COMPARE, **CONVERT, **MEMORY, **ATOMIC, **WARP},
+        "predicate": {opcode: predicate_logic(opcode) for opcode in ("and", "or", "xor", "not", "mov")},
+    }
+)
+"""Lowerings by what an instruction's type is, then by opcode."""
+
+_FLOATS: Final = frozenset({"f32", "f64"})
+
+
+def lowering_of(instruction: Instruction) -> Lowering | None:
+    """The lowering of an instruction, or None where there is none yet."""
+    first = instruction.types[0] if instruction.types else ""
+    if first == "pred" and instruction.opcode in LOWER["predicate"]:
+        return LOWER["predicate"][instruction.opcode]
+    if first in _FLOATS and instruction.opcode in FLOATING:
+        return FLOATING[instruction.opcode]
+    if any(name in INTEGER and "f" in first and first not in _FLOATS for name in (instruction.opcode,)):
+        return None  # half-precision arithmetic
+    return LOWER["integer"].get(instruction.opcode)

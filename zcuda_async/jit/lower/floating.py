@@ -1,0 +1,161 @@
+"""Floating-point arithmetic (PTX ISA 9.7.3 and 9.7.4).
+
+`add`, `mul` and `fma` are exactly rounded and never contracted, so results equal a reference bit for
+bit.  The `.approx` functions keep the error bounds that PTX states for them (see docs/ptx-math.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from zcuda_async.jit.builder import Builder, Type
+from zcuda_async.jit.lower.directed import DIRECTED, directed
+from zcuda_async.jit.lower.lanewise import Compute, lanewise
+from zcuda_async.jit.lower.mathematics import exp2_approx, log2_approx, sine_approx, tanh_approx
+from zcuda_async.ptx.ir import Instruction
+
+if TYPE_CHECKING:
+    from zcuda_async.jit.lower import Lowering
+
+__all__ = ("FLOATING", "flush", "saturate")
+
+SMALLEST_NORMAL: Final = 2.0**-126
+
+
+def flush(builder: Builder, kind: Type, value: str) -> str:
+    """Subnormal f32 values to zero of the same sign (``.ftz``)."""
+    size = builder.intrinsic("fabs", kind, value)
+    tiny = builder.compare("fcmp olt", kind, size, kind.const(SMALLEST_NORMAL))
+    return builder.select(kind, tiny, builder.intrinsic("copysign", kind, kind.const(0.0), value), value)
+
+
+def saturate(builder: Builder, kind: Type, value: str) -> str:
+    """Clamp to [0, 1]; NaN becomes +0 (``.sat``)."""
+    above = builder.compare("fcmp ogt", kind, value, kind.const(0.0))
+    value = builder.select(kind, above, value, kind.const(0.0))
+    high = builder.compare("fcmp olt", kind, value, kind.const(1.0))
+    return builder.select(kind, high, value, kind.const(1.0))
+
+
+def _wrapped(compute: Compute) -> Compute:
+    """Add what ``.ftz`` and ``.sat`` ask for around a computation."""
+
+    def run(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
+        ftz = instruction.has("ftz") and kind.elem == "float"
+        if ftz:
+            args = [flush(builder, kind, value) for value in args]
+        value = compute(builder, instruction, kind, args)
+        if ftz:
+            value = flush(builder, kind, value)
+        return saturate(builder, kind, value) if instruction.has("sat") else value
+
+    return run
+
+
+def _arithmetic(name: str) -> Compute:
+    """add, sub, mul, fma in any rounding mode."""
+
+    def run(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
+        mode = next((modifier for modifier in instruction.modifiers if modifier in DIRECTED), None)
+        if mode is not None:
+            return directed(builder, name, mode, kind, args)
+        if name == "fma":
+            return builder.intrinsic("fma", kind, *args)
+        return builder.binary("f" + name, kind, args[0], args[1])
+
+    return _wrapped(run)
+
+
+def _divide(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
+    return builder.binary("fdiv", kind, args[0], args[1])
+
+
+def _reciprocal(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
+    return builder.binary("fdiv", kind, kind.const(1.0), args[0])
+
+
+def _square_root(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
+    return builder.intrinsic("sqrt", kind, args[0])
+
+
+def _reciprocal_root(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
+    """``rsqrt.approx``: on AVX-512 the hardware's 14 bits and one Newton step."""
+    x = args[0]
+    if kind != Type("float", 16) or "avx512" not in builder.features:
+        return builder.binary("fdiv", kind, kind.const(1.0), builder.intrinsic("sqrt", kind, x))
+    zero, ones = "zeroinitializer", "i16 -1"
+    guess = builder.call(
+        kind,
+        "llvm.x86.avx512.rsqrt14.ps.512",
+        [(kind, x), (kind, zero), tuple(ones.split())],  # type: ignore[list-item]
+    )
+    # y' = y + y/2 (1 - (x y) y); for 0 and infinity (x y) is NaN and the guess is already exact.
+    product = builder.binary("fmul", kind, x, guess)
+    negated = builder.op(f"fneg {kind} {product}")
+    error = builder.intrinsic("fma", kind, negated, guess, kind.const(1.0))
+    half = builder.binary("fmul", kind, guess, kind.const(0.5))
+    better = builder.intrinsic("fma", kind, half, error, guess)
+    ordered = builder.compare("fcmp ord", kind, product, kind.const(0.0))
+    return builder.select(kind, ordered, better, guess)
+
+
+def _abs(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
+    return builder.intrinsic("fabs", kind, args[0])
+
+
+def _neg(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
+    return builder.op(f"fneg {kind} {args[0]}")
+
+
+def _minmax(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
+    """-0 < +0, and a NaN operand loses unless ``.NaN`` is given."""
+    family = "imum" if instruction.has("NaN") else "imumnum"
+    value = args[0]
+    for other in args[1:]:
+        value = builder.intrinsic(instruction.opcode + family, kind, value, other)
+    return value
+
+
+def _copysign(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
+    # PTX: the sign of a, the magnitude of b.
+    return builder.intrinsic("copysign", kind, args[1], args[0])
+
+
+_CLASSES: Final = {"finite": 0x1F8, "infinite": 0x204, "number": 0x3FC, "notanumber": 0x003, "normal": 0x108}
+_CLASSES_TEST: Final = {**_CLASSES, "subnormal": 0x090}
+
+
+def _testp(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
+    name = next(modifier for modifier in instruction.modifiers if modifier in _CLASSES_TEST)
+    return builder.call(
+        kind.of("i1"), f"llvm.is.fpclass.{kind.suffix}", [(kind, args[0]), ("i32", str(_CLASSES_TEST[name]))]
+    )
+
+
+def _approx(function: object) -> Compute:
+    return _wrapped(lambda builder, _, kind, args: function(builder, kind, args[0]))  # type: ignore[operator]
+
+
+FLOATING: Final[dict[str, Lowering]] = {
+    "add": lanewise(_arithmetic("add")),
+    "sub": lanewise(_arithmetic("sub")),
+    "mul": lanewise(_arithmetic("mul")),
+    "fma": lanewise(_arithmetic("fma")),
+    "mad": lanewise(_arithmetic("fma")),
+    "div": lanewise(_wrapped(_divide)),
+    "rcp": lanewise(_wrapped(_reciprocal)),
+    "sqrt": lanewise(_wrapped(_square_root)),
+    "rsqrt": lanewise(_wrapped(_reciprocal_root)),
+    "abs": lanewise(_wrapped(_abs)),
+    "neg": lanewise(_wrapped(_neg)),
+    "min": lanewise(_wrapped(_minmax)),
+    "max": lanewise(_wrapped(_minmax)),
+    "copysign": lanewise(_copysign),
+    "testp": lanewise(_testp, result_type=lambda _: "pred"),
+    "ex2": lanewise(_approx(exp2_approx)),
+    "lg2": lanewise(_approx(log2_approx)),
+    "sin": lanewise(_approx(lambda b, k, x: sine_approx(b, k, x, cosine=False))),
+    "cos": lanewise(_approx(lambda b, k, x: sine_approx(b, k, x, cosine=True))),
+    "tanh": lanewise(_approx(tanh_approx)),
+}

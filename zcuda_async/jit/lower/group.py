@@ -1,0 +1,285 @@
+"""The code of one group of W threads: how registers, masks and special registers become LLVM values.
+
+Every PTX value is a list of parts of N lanes (see design in docs/architecture.md).  What is stored
+for a register follows its shape: uniform and affine registers keep one scalar (the base) per part,
+varying ones a vector; if all parts hold the same, only part 0 is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from zcuda_async.jit.builder import Builder, Type, llvm_type
+from zcuda_async.jit.cfg import Block
+from zcuda_async.jit.layout import KernelLayout
+from zcuda_async.jit.shapes import Analysis, Shape, Transfer
+from zcuda_async.ptx.errors import PtxError
+from zcuda_async.ptx.ir import (
+    Guard,
+    Immediate,
+    Instruction,
+    Operand,
+    Register,
+    Sink,
+    SpecialRegister,
+    Symbol,
+)
+
+__all__ = ("Group", "Refuse", "Target")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The host features that code generation itself looks at; the rest is LLVM's business."""
+
+    cpu: str
+    features: str
+    lanes: int
+    has_avx512: bool
+
+
+Refuse = Callable[[Instruction, str], PtxError]
+
+
+class Group:
+    """State of code generation for one group function."""
+
+    def __init__(
+        self, analysis: Analysis, layout: KernelLayout, target: Target, read_names: frozenset[str], refuse: Refuse
+    ) -> None:
+        self.analysis = analysis
+        self.layout = layout
+        self.target = target
+        self.read_names = read_names
+        self.refuse = refuse
+        self.builder = Builder("avx512" if target.has_avx512 else "")
+        self.geometry = analysis.geometry
+        self.parts = analysis.geometry.parts
+        self.lanes = analysis.geometry.lanes
+        self.transfer = Transfer(analysis.geometry, analysis.shapes, layout.local, layout.local_size)
+        self.slots: dict[tuple[str, int], str] = {}
+        self.current: dict[tuple[str, int], str] = {}
+        self.masks: list[str] | None = None
+        self.kept: frozenset[str] = frozenset()
+        self.block: Block | None = None
+        self.specials: dict[tuple[str, int], str] = {}
+
+    # ------------------------------------------------------------------ shapes and types
+
+    def plain(self, instruction: Instruction) -> Shape:
+        """The shape of what the instruction computes, before any blending."""
+        return self.transfer.result(instruction)
+
+    def shape(self, operand: Operand) -> Shape:
+        """An operand's shape."""
+        return self.transfer.of(operand)
+
+    def count(self, shape: Shape) -> int:
+        """How many parts have to be computed for a value of that shape."""
+        return 1 if shape.same else self.parts
+
+    def vector(self, elem: str) -> Type:
+        """The vector type of one part."""
+        return Type(elem, self.lanes)
+
+    def type_for(self, elem: str, shape: Shape) -> Type:
+        """Vector for varying shapes, scalar for uniform and affine ones."""
+        return Type(elem, self.lanes if shape.stride is None else 0)
+
+    # ------------------------------------------------------------------ registers
+
+    def storage(self, register: Register) -> tuple[Shape, Type]:
+        """The shape and LLVM type that a register is kept in."""
+        shape = self.analysis.shapes[register.name]
+        return shape, self.type_for(llvm_type(register.type), shape)
+
+    def _slot(self, register: Register, part: int, kind: Type) -> str:
+        key = (register.name, part)
+        if key not in self.slots:
+            self.slots[key] = self.builder.alloca(str(kind))
+        return self.slots[key]
+
+    def raw(self, register: Register, part: int) -> tuple[str, Shape, Type]:
+        """A register's stored value for one part: the base where it is affine."""
+        if register.name not in self.analysis.shapes:
+            kind = Type(llvm_type(register.type))
+            return "undef", Shape(0, True), kind
+        shape, kind = self.storage(register)
+        part = 0 if shape.same else part
+        key = (register.name, part)
+        if key not in self.current:
+            self.current[key] = self.builder.op(f"load {kind}, ptr {self._slot(register, part, kind)}")
+        return self.current[key], shape, kind
+
+    def materialise(self, value: str, elem: str, stride: int) -> str:
+        """The vector base + stride * lane (just base in every lane when uniform)."""
+        kind = self.vector(elem)
+        splat = self.builder.splat(kind, value)
+        if stride == 0:
+            return splat
+        ramp = kind.vector([stride * lane for lane in range(self.lanes)])
+        return self.builder.binary("add", kind, splat, ramp)
+
+    def reinterpret(self, value: str, source: Type, elem: str, *, signed: bool = False) -> str:
+        """The same bits (or, for another width, truncated or extended integers) as element `elem`."""
+        to = source.of(elem)
+        if source == to:
+            return value
+        if value in ("undef", "poison"):
+            return value
+        builder = self.builder
+        if source.bits == to.bits:
+            return builder.cast("bitcast", source, value, to)
+        as_int, to_int = source.of(f"i{source.bits}"), source.of(f"i{to.bits}")
+        value = builder.cast("bitcast", source, value, as_int)
+        opcode = "trunc" if source.bits > to.bits else ("sext" if signed else "zext")
+        return builder.cast("bitcast", to_int, builder.cast(opcode, as_int, value, to_int), to)
+
+    def read(self, operand: Operand, elem: str, part: int, *, vector: bool) -> str:
+        """An operand as LLVM element type `elem`: a vector, or the scalar base."""
+        if isinstance(operand, Register):
+            value, shape, kind = self.raw(operand, part)
+            if not vector or shape.stride is None:
+                return self.reinterpret(value, kind, elem)
+            value = self.materialise(value, kind.elem, shape.stride)
+            return self.reinterpret(value, self.vector(kind.elem), elem)
+        if isinstance(operand, Immediate):
+            return self._immediate(operand, Type(elem, self.lanes if vector else 0))
+        if isinstance(operand, SpecialRegister | Symbol):
+            shape = self.shape(operand)
+            value, own = self._named(operand, part)
+            if vector and shape.stride is not None:
+                value = self.materialise(value, own, shape.stride)
+            return self.reinterpret(value, Type(own, self.lanes if vector else 0), elem)
+        raise TypeError(f"not a value: {operand!r}")
+
+    def _immediate(self, operand: Immediate, kind: Type) -> str:
+        if kind.is_float:
+            if operand.float_bits:
+                return kind.const(float(operand.value))
+            own = kind.of(f"i{kind.bits}")
+            return self.builder.op(f"bitcast {own} {own.const(operand.value)} to {kind}")
+        if operand.float_bits:
+            return kind.const(operand.bits)
+        value = int(operand.value) & ((1 << kind.bits) - 1) if kind.elem != "i1" else int(operand.value)
+        return kind.const(value)
+
+    def _named(self, operand: SpecialRegister | Symbol, part: int) -> tuple[str, str]:
+        from zcuda_async.jit.lower.special import special_value, symbol_value
+
+        key = (str(operand), part)
+        if key not in self.specials:
+            make = special_value if isinstance(operand, SpecialRegister) else symbol_value
+            self.specials[key], elem = make(self, operand, part)  # type: ignore[arg-type]
+            self.specials[(key[0] + ":elem", part)] = elem
+        return self.specials[key], self.specials[(key[0] + ":elem", part)]
+
+    def write(
+        self,
+        destination: Operand | None,
+        values: Sequence[str],
+        elem: str,
+        plain: Shape,
+        guard: Guard | None,
+        *,
+        signed: bool = False,
+    ) -> None:
+        """Store a result: `values` has one entry, or one per part, of the form `plain` says."""
+        if destination is None or isinstance(destination, Sink):
+            return
+        assert isinstance(destination, Register)
+        if destination.name not in self.read_names:
+            return
+        shape, kind = self.storage(destination)
+        for part in range(self.count(shape)):
+            value = values[part if len(values) > 1 else 0]
+            value = self.reinterpret(value, self.type_for(elem, plain), kind.elem, signed=signed)
+            if shape.stride is None and plain.stride is not None:
+                value = self.materialise(value, kind.elem, plain.stride)
+            value = self._blend(destination, part, value, shape, kind, guard)
+            self.current[(destination.name, part)] = value
+            self.builder.line(f"store {kind} {value}, ptr {self._slot(destination, part, kind)}")
+
+    def _blend(
+        self, register: Register, part: int, value: str, shape: Shape, kind: Type, guard: Guard | None
+    ) -> str:
+        if shape.stride is not None:
+            if guard is None:
+                return value
+            condition = self.predicate(guard, part, vector=False)
+        else:
+            masks = self.masks if register.name in self.kept else None
+            mask = masks[part] if masks is not None else None
+            if guard is not None:
+                mask = self.both(mask, self.predicate(guard, part, vector=True))
+            if mask is None:
+                return value
+            condition = mask
+        old, _, _ = self.raw(register, part)
+        return self.builder.select(kind, condition, value, old)
+
+    # ------------------------------------------------------------------ masks
+
+    def predicate(self, guard: Guard, part: int, *, vector: bool) -> str:
+        """A guard's truth, per lane or (uniform guards) as a scalar."""
+        value = self.read(guard.register, "i1", part, vector=vector)
+        if not guard.negated:
+            return value
+        kind = Type("i1", self.lanes if vector else 0)
+        return self.builder.binary("xor", kind, value, kind.const(1))
+
+    def both(self, a: str | None, b: str) -> str:
+        """a and b; a None means all lanes."""
+        return b if a is None else self.builder.binary("and", self.vector("i1"), a, b)
+
+    def active(self, instruction: Instruction, part: int) -> str | None:
+        """The lanes that execute an instruction: the block's mask and its guard; None for all."""
+        mask = self.masks[part] if self.masks is not None else None
+        if instruction.guard is None:
+            return mask
+        return self.both(mask, self.predicate(instruction.guard, part, vector=True))
+
+    def mask_bits(self, mask: str) -> str:
+        """A part's mask as an integer of N bits."""
+        return self.builder.op(f"bitcast {self.vector('i1')} {mask} to i{self.lanes}")
+
+    def any_of(self, masks: Sequence[str]) -> str:
+        """Whether any lane of any part is set, as i1."""
+        builder, kind = self.builder, self.vector("i1")
+        total = masks[0]
+        for mask in masks[1:]:
+            total = builder.binary("or", kind, total, mask)
+        bits = self.mask_bits(total)
+        return builder.op(f"icmp ne i{self.lanes} {bits}, 0")
+
+    # ------------------------------------------------------------------ lane loops
+
+    def each_lane(self, mask: str | None, body: Callable[[str], None]) -> None:
+        """Emit `body` for every active lane in order; it gets the lane's index (i32, or a constant)."""
+        if mask is None:
+            for lane in range(self.lanes):
+                body(str(lane))
+            return
+        builder = self.builder
+        wide = builder.op(f"zext i{self.lanes} {self.mask_bits(mask)} to i32")
+        slot = builder.alloca("i32", 4)
+        builder.line(f"store i32 {wide}, ptr {slot}")
+        head, inside, done = (builder.block_name(hint) for hint in ("lanes", "lane", "lanes.done"))
+        builder.line(f"br label %{head}")
+        builder.label(head)
+        bits = builder.op(f"load i32, ptr {slot}")
+        more = builder.op(f"icmp ne i32 {bits}, 0")
+        builder.line(f"br i1 {more}, label %{inside}, label %{done}")
+        builder.label(inside)
+        lane = builder.call("i32", "llvm.cttz.i32", [("i32", bits), ("i1", "true")])
+        less = builder.op(f"sub i32 {bits}, 1")
+        rest = builder.op(f"and i32 {bits}, {less}")
+        builder.line(f"store i32 {rest}, ptr {slot}")
+        body(lane)
+        builder.line(f"br label %{head}")
+        builder.label(done)
+
+    def lane_of(self, kind: Type, value: str, lane: str) -> str:
+        """One lane of a vector, by constant or variable index."""
+        return self.builder.op(f"extractelement {kind} {value}, i32 {lane}")

@@ -1,0 +1,426 @@
+"""Loads and stores (PTX ISA 9.7.9): the address's shape decides what an access becomes.
+
+uniform → one scalar access; affine with the stride of the element → a plain vector access (masked
+where lanes are off); affine with the stride of a ``.v2``/``.v4`` group → wide accesses and shuffles;
+anything else → gather and scatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from zcuda_async.jit.builder import Type, llvm_type
+from zcuda_async.jit.lower.special import launch_field, symbol_value, worker_field
+from zcuda_async.jit.shapes import Shape
+from zcuda_async.ptx.ir import TYPE_BITS, Address, Immediate, Instruction, Operand, Register, Symbol, VectorOperand
+
+if TYPE_CHECKING:
+    from zcuda_async.jit.lower import Lowering
+    from zcuda_async.jit.lower.group import Group
+
+__all__ = ("MEMORY", "Place", "place", "space_of")
+
+_SPACES: Final = ("global", "shared", "local", "param", "const")
+_TAGS: Final = {"global": "!tbaa !3", "shared": "!tbaa !5", "local": "!tbaa !7", "const": "!tbaa !3"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one part accesses memory: a pointer (shape.stride given) or a vector of pointers."""
+
+    pointer: str
+    shape: Shape
+
+
+def space_of(instruction: Instruction) -> str:
+    """The state space of an access, "" for generic."""
+    for modifier in instruction.modifiers:
+        name = modifier.partition("::")[0]
+        if name in _SPACES:
+            return name
+    return ""
+
+
+def _tag(space: str) -> str:
+    """Accesses to different state spaces never alias; generic ones may be anything."""
+    return ", " + _TAGS[space] if space in _TAGS else ""
+
+
+def place(group: Group, operand: Operand, space: str, part: int) -> Place:
+    """The address of an access for one part."""
+    assert isinstance(operand, Address)
+    shape = group.transfer.of(operand)
+    builder, base = group.builder, operand.base
+    vector = shape.stride is None
+    if isinstance(base, Symbol):
+        return _symbol_place(group, operand, base, space, part, shape)
+    if isinstance(base, Immediate):
+        value = int(base.value) + operand.offset
+        if space == "shared":
+            pointer = builder.op(f"getelementptr i8, ptr {_shared_pointer(group)}, i64 {value}")
+        else:
+            pointer = builder.op(f"inttoptr i64 {value & ((1 << 64) - 1)} to ptr")
+        return Place(pointer, shape)
+    elem = llvm_type(base.type)
+    value = group.read(base, elem, part, vector=vector)
+    kind = Type(elem, group.lanes if vector else 0)
+    pointers = f"<{group.lanes} x ptr>" if vector else "ptr"
+    if space == "shared":
+        if elem == "i32":
+            value = builder.cast("zext", kind, value, kind.of("i64")) if not vector else value
+        index = kind if vector else Type("i64")
+        pointer = builder.op(f"getelementptr i8, ptr {_shared_pointer(group)}, {index} {value}")
+    else:
+        value = builder.cast("zext", kind, value, kind.of("i64"))
+        if space == "param":
+            pointer = builder.op(f"getelementptr i8, ptr {_params_pointer(group)}, {kind.of('i64')} {value}")
+        else:
+            pointer = builder.op(f"inttoptr {kind.of('i64')} {value} to {pointers}")
+    if operand.offset:
+        pointer = builder.op(f"getelementptr i8, {pointers} {pointer}, i64 {operand.offset}")
+    return Place(pointer, shape)
+
+
+def _shared_pointer(group: Group) -> str:
+    base = worker_field(group, "shared")
+    return group.builder.op(f"inttoptr i64 {base} to ptr")
+
+
+def _params_pointer(group: Group) -> str:
+    return group.builder.op(f"inttoptr i64 {launch_field(group, 'params')} to ptr")
+
+
+def _symbol_place(
+    group: Group, operand: Address, base: Symbol, space: str, part: int, shape: Shape
+) -> Place:
+    offset = operand.offset
+    builder = group.builder
+    if base.name in group.layout.params:
+        offset += group.layout.params[base.name] + base.offset
+        return Place(builder.op(f"getelementptr i8, ptr {_params_pointer(group)}, i64 {offset}"), shape)
+    value, _ = symbol_value(group, Symbol(base.name, base.offset + offset), part)
+    if base.name in group.layout.shared:
+        return Place(builder.op(f"getelementptr i8, ptr {_shared_pointer(group)}, i64 {value}"), shape)
+    return Place(builder.op(f"inttoptr i64 {value} to ptr"), shape)
+
+
+def _elements(operand: Operand) -> tuple[Operand, ...]:
+    return operand.elements if isinstance(operand, VectorOperand) else (operand,)
+
+
+def _spread(group: Group, where: Place, offset: int = 0) -> str:
+    """A vector of pointers, whatever the shape."""
+    builder, lanes = group.builder, group.lanes
+    if where.shape.stride is None:
+        if not offset:
+            return where.pointer
+        return builder.op(f"getelementptr i8, <{lanes} x ptr> {where.pointer}, i64 {offset}")
+    ramp = Type("i64", lanes).vector([where.shape.stride * lane + offset for lane in range(lanes)])
+    return builder.op(f"getelementptr i8, ptr {where.pointer}, <{lanes} x i64> {ramp}")
+
+
+def _memory_type(instruction: Instruction) -> tuple[str, int]:
+    """(LLVM element type in memory, bytes)."""
+    kind = instruction.types[0]
+    return llvm_type(kind), TYPE_BITS[kind] // 8
+
+
+# ---------------------------------------------------------------------- loads
+
+
+def load(group: Group, instruction: Instruction) -> None:
+    """``ld`` and ``ldu``."""
+    destinations = _elements(instruction.operands[0])
+    plain = group.plain(instruction)
+    ordered = _is_ordered(instruction)
+    columns: list[list[str]] = [[] for _ in destinations]
+    for part in range(group.count(plain)):
+        where = place(group, instruction.operands[1], space_of(instruction), part)
+        values = _load_part(group, instruction, where, len(destinations), part, plain, ordered=ordered)
+        for column, value in zip(columns, values, strict=True):
+            column.append(value)
+    elem, _ = _memory_type(instruction)
+    signed = instruction.types[0].startswith("s")
+    for destination, column in zip(destinations, columns, strict=True):
+        group.write(destination, column, elem, plain, instruction.guard, signed=signed)
+
+
+def _is_ordered(instruction: Instruction) -> bool:
+    """Whether other threads' writes must be seen: no hoisting, no merging."""
+    return any(instruction.has(name) for name in ("volatile", "relaxed", "acquire", "release", "mmio"))
+
+
+def _load_part(
+    group: Group, instruction: Instruction, where: Place, count: int, part: int, plain: Shape, *, ordered: bool
+) -> list[str]:
+    elem, size = _memory_type(instruction)
+    stride = where.shape.stride
+    if plain.stride == 0:
+        return _load_uniform(group, instruction, where, count, part, ordered=ordered)
+    mask = group.active(instruction, part)
+    if ordered:
+        return _load_by_lane(group, instruction, where, count, mask)
+    tag = _tag(space_of(instruction))
+    if stride == size * count and count in (1, 2, 4):
+        return _load_consecutive(group, where.pointer, elem, size, count, mask, tag)
+    kind = group.vector(elem)
+    return [_gather(group, kind, _spread(group, where, size * index), size, mask, tag) for index in range(count)]
+
+
+def _load_uniform(
+    group: Group, instruction: Instruction, where: Place, count: int, part: int, *, ordered: bool
+) -> list[str]:
+    elem, size = _memory_type(instruction)
+    space = space_of(instruction)
+    pointer = where.pointer
+    if space == "param":
+        tag = ", !invariant.load !9"
+    else:
+        tag = _tag(space)
+        pointer = _safe_pointer(group, instruction, where, part)
+    values = []
+    for index in range(count):
+        at = group.builder.op(f"getelementptr i8, ptr {pointer}, i64 {index * size}") if index else pointer
+        if ordered:
+            values.append(group.builder.op(f"load atomic volatile {_integer(elem)}, ptr {at} acquire, align {size}"))
+            values[-1] = group.builder.cast("bitcast", Type(_integer(elem)), values[-1], Type(elem))
+        else:
+            values.append(group.builder.op(f"load {elem}, ptr {at}, align {size}{tag}"))
+    return values
+
+
+def _integer(elem: str) -> str:
+    return f"i{Type(elem).bits}"
+
+
+def _safe_pointer(group: Group, instruction: Instruction, where: Place, part: int) -> str:
+    """A pointer that may be read even if no lane of the part is active (some lane of the group is)."""
+    if instruction.guard is None and (group.masks is None or where.shape.same):
+        return where.pointer
+    mask = group.active(instruction, part)
+    if mask is None:
+        return where.pointer
+    some = group.any_of([mask])
+    return group.builder.op(f"select i1 {some}, ptr {where.pointer}, ptr %worker")
+
+
+def _load_consecutive(
+    group: Group, pointer: str, elem: str, size: int, count: int, mask: str | None, tag: str
+) -> list[str]:
+    builder, lanes = group.builder, group.lanes
+    wide = Type(elem, lanes * count)
+    if mask is None:
+        loaded = builder.op(f"load {wide}, ptr {pointer}, align {size}{tag}")
+    else:
+        loaded = builder.call(
+            wide,
+            f"llvm.masked.load.{wide.suffix}.p0",
+            [("ptr", pointer), ("i32", str(size)), (wide.of("i1"), _repeat(group, mask, count)), (wide, "poison")],
+            tag,
+        )
+    if count == 1:
+        return [loaded]
+    return [builder.shuffle(wide, loaded, "poison", range(index, lanes * count, count)) for index in range(count)]
+
+
+def _repeat(group: Group, mask: str, count: int) -> str:
+    """A mask with every lane `count` times in a row."""
+    if count == 1:
+        return mask
+    indices = [lane for lane in range(group.lanes) for _ in range(count)]
+    return group.builder.shuffle(group.vector("i1"), mask, "poison", indices)
+
+
+def _gather(group: Group, kind: Type, pointers: str, size: int, mask: str | None, tag: str) -> str:
+    if size < 4:
+        return _gather_narrow(group, kind, pointers, mask)
+    truth = kind.of("i1")
+    return group.builder.call(
+        kind,
+        f"llvm.masked.gather.{kind.suffix}.v{kind.lanes}p0",
+        [(f"<{kind.lanes} x ptr>", pointers), ("i32", str(size)), (truth, mask or truth.const(1)), (kind, "poison")],
+        tag,
+    )
+
+
+def _gather_narrow(group: Group, kind: Type, pointers: str, mask: str | None) -> str:
+    """8- and 16-bit gathers read the aligned word around the element: it lies in the same page."""
+    builder = group.builder
+    wide, address = group.vector("i32"), group.vector("i64")
+    where = builder.op(f"ptrtoint <{kind.lanes} x ptr> {pointers} to {address}")
+    aligned = builder.binary("and", address, where, address.const(-4))
+    words = builder.op(f"inttoptr {address} {aligned} to <{kind.lanes} x ptr>")
+    word = _gather(group, wide, words, 4, mask, "")
+    low = builder.cast("trunc", address, where, wide)
+    shift = builder.binary("shl", wide, builder.binary("and", wide, low, wide.const(3)), wide.const(3))
+    narrow = kind.of(_integer(kind.elem))
+    value = builder.cast("trunc", wide, builder.binary("lshr", wide, word, shift), narrow)
+    return builder.cast("bitcast", narrow, value, kind)
+
+
+def _load_by_lane(
+    group: Group, instruction: Instruction, where: Place, count: int, mask: str | None
+) -> list[str]:
+    """Ordered loads of varying addresses: one atomic scalar load a lane."""
+    elem, size = _memory_type(instruction)
+    builder = group.builder
+    whole = _integer(elem)
+    kind = group.vector(whole)
+    pointers = _spread(group, where)
+    slots = [builder.alloca(str(kind)) for _ in range(count)]
+
+    def body(lane: str) -> None:
+        pointer = group.lane_of(Type("ptr", group.lanes), pointers, lane)
+        for index, slot in enumerate(slots):
+            at = builder.op(f"getelementptr i8, ptr {pointer}, i64 {index * size}")
+            value = builder.op(f"load atomic volatile {whole}, ptr {at} acquire, align {size}")
+            to = builder.op(f"getelementptr {whole}, ptr {slot}, i32 {lane}")
+            builder.line(f"store {whole} {value}, ptr {to}")
+
+    group.each_lane(mask, body)
+    loaded = [builder.op(f"load {kind}, ptr {slot}") for slot in slots]
+    return [builder.cast("bitcast", kind, value, group.vector(elem)) for value in loaded]
+
+
+# ---------------------------------------------------------------------- stores
+
+
+def store(group: Group, instruction: Instruction) -> None:
+    """``st``."""
+    address, source = instruction.operands[0], instruction.operands[1]
+    elements = _elements(source)
+    elem, size = _memory_type(instruction)
+    space = space_of(instruction)
+    shape = group.transfer.of(address)
+    # A place that all parts share gets the value of the last active lane; CUDA leaves open which.
+    for part in range(group.parts):
+        where = place(group, address, space, part)
+        mask = group.active(instruction, part)
+        if shape.stride == 0 and all(group.shape(element).stride == 0 for element in elements):
+            scalars = [group.read(element, elem, part, vector=False) for element in elements]
+            _store_uniform(group, instruction, where.pointer, scalars, mask)
+            continue
+        values = [group.read(element, elem, part, vector=True) for element in elements]
+        _store_part(group, instruction, where, values, mask)
+
+
+def _store_uniform(
+    group: Group, instruction: Instruction, pointer: str, values: Sequence[str], mask: str | None
+) -> None:
+    elem, size = _memory_type(instruction)
+    tag = _tag(space_of(instruction))
+
+    def write() -> None:
+        for index, value in enumerate(values):
+            at = group.builder.op(f"getelementptr i8, ptr {pointer}, i64 {index * size}") if index else pointer
+            group.builder.line(f"store {_volatile(instruction)}{elem} {value}, ptr {at}, align {size}{tag}")
+
+    _when_any(group, mask, write)
+
+
+def _volatile(instruction: Instruction) -> str:
+    return "volatile " if _is_ordered(instruction) else ""
+
+
+def _when_any(group: Group, mask: str | None, write: Callable[[], None]) -> None:
+    if mask is None:
+        write()
+        return
+    builder = group.builder
+    some = group.any_of([mask])
+    then, done = builder.block_name("some"), builder.block_name("none")
+    builder.line(f"br i1 {some}, label %{then}, label %{done}")
+    builder.label(then)
+    write()
+    builder.line(f"br label %{done}")
+    builder.label(done)
+
+
+def _store_part(
+    group: Group, instruction: Instruction, where: Place, values: Sequence[str], mask: str | None
+) -> None:
+    elem, size = _memory_type(instruction)
+    builder = group.builder
+    kind = group.vector(elem)
+    tag = _tag(space_of(instruction))
+    count = len(values)
+    if _is_ordered(instruction):
+        _store_by_lane(group, instruction, where, values, mask)
+        return
+    if where.shape.stride == size * count and count in (1, 2, 4):
+        wide, value = _interleave(group, kind, values)
+        if mask is None:
+            builder.line(f"store {wide} {value}, ptr {where.pointer}, align {size}{tag}")
+            return
+        builder.call(
+            "void",
+            f"llvm.masked.store.{wide.suffix}.p0",
+            [(wide, value), ("ptr", where.pointer), ("i32", str(size)), (wide.of("i1"), _repeat(group, mask, count))],
+            tag,
+        )
+        return
+    truth = kind.of("i1")
+    for index, value in enumerate(values):
+        pointers = _spread(group, where, size * index)
+        builder.call(
+            "void",
+            f"llvm.masked.scatter.{kind.suffix}.v{kind.lanes}p0",
+            [(kind, value), (f"<{kind.lanes} x ptr>", pointers), ("i32", str(size)), (truth, mask or truth.const(1))],
+            tag,
+        )
+
+
+def _interleave(group: Group, kind: Type, values: Sequence[str]) -> tuple[Type, str]:
+    if len(values) == 1:
+        return kind, values[0]
+    wide, joined = group.builder.concat(kind, values)
+    lanes = group.lanes
+    order = [index * lanes + lane for lane in range(lanes) for index in range(len(values))]
+    return wide, group.builder.shuffle(wide, joined, "poison", order)
+
+
+def _store_by_lane(
+    group: Group, instruction: Instruction, where: Place, values: Sequence[str], mask: str | None
+) -> None:
+    """Ordered stores: one release store a lane."""
+    elem, size = _memory_type(instruction)
+    builder = group.builder
+    whole = group.vector(_integer(elem))
+    bits = [builder.cast("bitcast", group.vector(elem), value, whole) for value in values]
+    pointers = _spread(group, where)
+
+    def body(lane: str) -> None:
+        pointer = group.lane_of(Type("ptr", group.lanes), pointers, lane)
+        for index, value in enumerate(bits):
+            at = builder.op(f"getelementptr i8, ptr {pointer}, i64 {index * size}")
+            one = group.lane_of(whole, value, lane)
+            builder.line(f"store atomic volatile {whole.elem} {one}, ptr {at} release, align {size}")
+
+    group.each_lane(mask, body)
+
+
+def nothing(_: Group, __: Instruction) -> None:
+    """Prefetches and hints: a CPU's caches need none."""
+
+
+def fence(group: Group, _: Instruction) -> None:
+    """``membar`` and ``fence``."""
+    group.builder.line("fence seq_cst")
+
+
+def base_register(operand: Operand) -> Register | None:
+    """The register that an address is based on, if it is."""
+    return operand.base if isinstance(operand, Address) and isinstance(operand.base, Register) else None
+
+
+MEMORY: Final[dict[str, Lowering]] = {
+    "ld": load,
+    "ldu": load,
+    "st": store,
+    "prefetch": nothing,
+    "prefetchu": nothing,
+    "membar": fence,
+    "fence": fence,
+}

@@ -1,0 +1,133 @@
+"""Special registers and addresses of variables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zcuda_async.jit.abi import LAUNCH_FIELDS, WORKER_FIELDS
+from zcuda_async.jit.builder import Type
+from zcuda_async.ptx.ir import SpecialRegister, Symbol
+
+if TYPE_CHECKING:
+    from zcuda_async.jit.lower.group import Group
+
+__all__ = ("launch_field", "special_value", "symbol_value", "worker_field")
+
+_I32 = Type("i32")
+
+
+def _field(group: Group, base: str, fields: dict[str, tuple[int, str]], name: str) -> str:
+    """A field of the Launch or Worker struct that does not change while the kernel runs."""
+    offset, kind = fields[name]
+    where = group.builder.op(f"getelementptr i8, ptr {base}, i64 {offset}")
+    return group.builder.op(f"load {kind}, ptr {where}, align 8, !invariant.load !9")
+
+
+def launch_field(group: Group, name: str) -> str:
+    """A constant field of the Launch struct."""
+    return _field(group, "%launch", LAUNCH_FIELDS, name)
+
+
+def worker_field(group: Group, name: str) -> str:
+    """A constant field of the Worker struct."""
+    return _field(group, "%worker", WORKER_FIELDS, name)
+
+
+def thread_base(group: Group, part: int) -> str:
+    """The linear index of lane 0 of a part."""
+    return group.builder.op(f"add i32 %first, {part * group.lanes}")
+
+
+def _thread_index(group: Group, part: int, *, vector: bool) -> str:
+    base = thread_base(group, part)
+    return group.materialise(base, "i32", 1) if vector else base
+
+
+def _tid(group: Group, axis: int, part: int) -> str:
+    """``%tid``: the base where its shape has one, else the vector."""
+    x, y, z = group.geometry.block
+    vector = group.transfer.special(f"%tid.{'xyz'[axis]}").stride is None
+    kind = Type("i32", group.lanes if vector else 0)
+    index = _thread_index(group, part, vector=vector)
+    below = (1, x, x * y)[axis]
+    size = (x, y, z)[axis]
+    value = group.builder.binary("udiv", kind, index, kind.const(below)) if below > 1 else index
+    if below * size < group.geometry.threads:
+        value = group.builder.binary("urem", kind, value, kind.const(size))
+    return value
+
+
+def _lane_id(group: Group, part: int) -> str:
+    base = thread_base(group, part)
+    return group.builder.op(f"and i32 {base}, 31")
+
+
+def _lane_mask(group: Group, name: str, part: int) -> str:
+    """``%lanemask_{eq,lt,le,gt,ge}`` as a vector."""
+    kind = group.vector("i32")
+    builder = group.builder
+    lane = group.materialise(_lane_id(group, part), "i32", 1)
+    bit = builder.binary("shl", kind, kind.const(1), lane)
+    below = builder.binary("sub", kind, bit, kind.const(1))
+    if name == "eq":
+        return bit
+    if name == "lt":
+        return below
+    through = builder.binary("or", kind, below, bit)
+    if name == "le":
+        return through
+    return builder.binary("xor", kind, below if name == "ge" else through, kind.const(-1))
+
+
+def special_value(group: Group, operand: SpecialRegister, part: int) -> tuple[str, str]:
+    """(value, element type) of a special register: its base or, where it varies, its vector."""
+    name = operand.name
+    axis = "xyz".find(name[-1]) if name[-2:-1] == "." else -1
+    if name.startswith("%tid."):
+        size = group.geometry.block[axis]
+        return ("0" if size == 1 else _tid(group, axis, part)), "i32"
+    if name.startswith("%ntid."):
+        return str(group.geometry.block[axis]), "i32"
+    if name.startswith("%ctaid."):
+        return f"%ctaid.{'xyz'[axis]}", "i32"
+    if name.startswith("%nctaid."):
+        return launch_field(group, f"grid_{'xyz'[axis]}"), "i32"
+    if name == "%laneid":
+        return _lane_id(group, part), "i32"
+    if name.startswith("%lanemask_"):
+        return _lane_mask(group, name[len("%lanemask_") :], part), "i32"
+    if name == "%warpid":
+        return group.builder.op(f"lshr i32 {thread_base(group, part)}, 5"), "i32"
+    if name == "%nwarpid":
+        return str(-(-group.geometry.threads // 32)), "i32"
+    if name == "WARP_SZ":
+        return "32", "i32"
+    if name == "%dynamic_smem_size":
+        return launch_field(group, "dynamic_shared"), "i32"
+    if name in ("%envreg1", "%envreg2", "%gridid"):
+        return "0", "i32" if name != "%gridid" else "i64"
+    if name in ("%clock", "%clock64", "%clock_hi"):
+        ticks = group.builder.call("i64", "llvm.readcyclecounter", [])
+        if name == "%clock64":
+            return ticks, "i64"
+        shifted = group.builder.op(f"lshr i64 {ticks}, 32") if name == "%clock_hi" else ticks
+        return group.builder.op(f"trunc i64 {shifted} to i32"), "i32"
+    raise LookupError(name)
+
+
+def symbol_value(group: Group, operand: Symbol, part: int) -> tuple[str, str]:
+    """(value, element type) of a variable's address: a shared-window offset, or absolute."""
+    layout, builder = group.layout, group.builder
+    if operand.name in layout.shared:
+        return str(layout.shared[operand.name] + operand.offset), "i64"
+    if operand.name in layout.local:
+        frame = builder.op("ptrtoint ptr %local to i64")
+        offset = part * group.lanes * layout.local_size + layout.local[operand.name] + operand.offset
+        return builder.op(f"add i64 {frame}, {offset}"), "i64"
+    if operand.name in layout.params:
+        params = launch_field(group, "params")
+        return builder.op(f"add i64 {params}, {layout.params[operand.name] + operand.offset}"), "i64"
+    if operand.name in layout.globals:
+        image = launch_field(group, "globals")
+        return builder.op(f"add i64 {image}, {layout.globals[operand.name] + operand.offset}"), "i64"
+    raise LookupError(operand.name)

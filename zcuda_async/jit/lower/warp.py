@@ -1,0 +1,222 @@
+"""Warp-level instructions: shuffles, votes, reductions (PTX ISA 9.7.9.6, 9.7.13).
+
+W is a multiple of 32 in kernels that use them, so a warp is a fixed set of whole parts of one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from zcuda_async.jit.builder import Type, llvm_type
+from zcuda_async.jit.shapes import VARYING
+from zcuda_async.ptx.ir import Instruction, Operand
+
+if TYPE_CHECKING:
+    from zcuda_async.jit.lower import Lowering
+    from zcuda_async.jit.lower.group import Group
+
+__all__ = ("WARP", "WARP_OPCODES")
+
+_WARP: Final = 32
+_FULL: Final = 0xFFFFFFFF
+
+
+def _warps(group: Group) -> list[range]:
+    """The parts of each warp of the group."""
+    per_warp = _WARP // group.lanes
+    return [range(start, start + per_warp) for start in range(0, group.parts, per_warp)]
+
+
+def shuffle(group: Group, instruction: Instruction) -> None:
+    """``shfl.sync``: d gets lane j's a; where j lies outside the segment, the lane's own, and p is false."""
+    mode = next(name for name in ("up", "down", "bfly", "idx") if instruction.has(name))
+    destination, a, b, c = instruction.operands[:4]
+    lane, clamp = group.shape(b).const, group.shape(c).const
+    values: list[str] = []
+    flags: list[str] = []
+    for parts in _warps(group):
+        sources = [group.read(a, "i32", part, vector=True) for part in parts]
+        kind, whole = group.builder.concat(group.vector("i32"), sources)
+        if lane is not None and clamp is not None:
+            moved, valid = _constant_shuffle(group, kind, whole, mode, lane, clamp)
+        else:
+            moved, valid = _variable_shuffle(group, kind, whole, mode, b, c, parts)
+        for index in range(len(parts)):
+            start = index * group.lanes
+            values.append(group.builder.slice(kind, moved, start, group.lanes))
+            flags.append(group.builder.slice(kind.of("i1"), valid, start, group.lanes))
+    group.write(destination, values, "i32", VARYING, instruction.guard)
+    group.write(instruction.second_destination, flags, "i1", VARYING, instruction.guard)
+
+
+def source_lane(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
+    """(source lane, whether it is inside the segment) for one lane; the manual's pseudo code."""
+    b, clamp, segment = b & 31, c & 31, c >> 8 & 31
+    top = (lane & segment) | (clamp & ~segment & 31)
+    bottom = lane & segment
+    if mode == "up":
+        source = lane - b
+        inside = source >= top
+    else:
+        source = {"down": lane + b, "bfly": lane ^ b, "idx": bottom | (b & ~segment & 31)}[mode]
+        inside = source <= top
+    return (source if inside else lane), inside
+
+
+def _constant_shuffle(
+    group: Group, kind: Type, whole: str, mode: str, b: int, c: int
+) -> tuple[str, str]:
+    table = [source_lane(mode, lane, b, c) for lane in range(_WARP)]
+    moved = group.builder.shuffle(kind, whole, "poison", [source for source, _ in table])
+    return moved, kind.of("i1").vector([int(inside) for _, inside in table])
+
+
+def _variable_shuffle(
+    group: Group, kind: Type, whole: str, mode: str, b: Operand, c: Operand, parts: range
+) -> tuple[str, str]:
+    builder = group.builder
+    truth = kind.of("i1")
+
+    def read(operand: Operand) -> str:
+        return builder.concat(
+            group.vector("i32"), [group.read(operand, "i32", part, vector=True) for part in parts]
+        )[1]
+
+    def masked(value: str, mask: int) -> str:
+        return builder.binary("and", kind, value, kind.const(mask))
+
+    lane = kind.vector(range(_WARP))
+    by, control = masked(read(b), 31), read(c)
+    clamp = masked(control, 31)
+    segment = masked(builder.binary("lshr", kind, control, kind.const(8)), 31)
+    outside = builder.binary("xor", kind, segment, kind.const(31))
+    bottom = builder.binary("and", kind, lane, segment)
+    top = builder.binary("or", kind, bottom, builder.binary("and", kind, clamp, outside))
+    if mode == "up":
+        source = builder.binary("sub", kind, lane, by)
+        inside = builder.compare("icmp sge", kind, source, top)
+    else:
+        if mode == "down":
+            source = builder.binary("add", kind, lane, by)
+        elif mode == "bfly":
+            source = builder.binary("xor", kind, lane, by)
+        else:
+            source = builder.binary("or", kind, bottom, builder.binary("and", kind, by, outside))
+        inside = builder.compare("icmp sle", kind, source, top)
+    source = builder.op(f"select {truth} {inside}, {kind} {source}, {kind} {lane}")
+    return _permute(group, kind, whole, source), inside
+
+
+def _permute(group: Group, kind: Type, value: str, indices: str) -> str:
+    """Lanes picked by variable indices, through memory."""
+    builder = group.builder
+    slot = builder.alloca(str(kind))
+    builder.line(f"store {kind} {value}, ptr {slot}")
+    pointers = builder.op(f"getelementptr i32, ptr {slot}, {kind} {indices}")
+    truth = kind.of("i1")
+    return builder.call(
+        kind,
+        f"llvm.masked.gather.{kind.suffix}.v{kind.lanes}p0",
+        [(f"<{kind.lanes} x ptr>", pointers), ("i32", "4"), (truth, truth.const(1)), (kind, "poison")],
+    )
+
+
+def _warp_bits(group: Group, masks: Sequence[str]) -> str:
+    """The masks of a warp's parts as one i32, lane 0 in bit 0."""
+    builder = group.builder
+    total = "0"
+    for index, mask in enumerate(masks):
+        bits = builder.op(f"zext i{group.lanes} {group.mask_bits(mask)} to i32")
+        bits = builder.op(f"shl i32 {bits}, {index * group.lanes}")
+        total = builder.op(f"or i32 {total}, {bits}")
+    return total
+
+
+def _active_masks(group: Group, instruction: Instruction, parts: range) -> list[str]:
+    return [group.active(instruction, part) or group.vector("i1").const(1) for part in parts]
+
+
+def _members(group: Group, operand: Operand, part: int) -> str:
+    """A membermask, which all lanes of a warp agree on, as a scalar."""
+    shape = group.shape(operand)
+    if shape.stride == 0:
+        return group.read(operand, "i32", part, vector=False)
+    return group.lane_of(group.vector("i32"), group.read(operand, "i32", part, vector=True), "0")
+
+
+def vote(group: Group, instruction: Instruction) -> None:
+    """``vote.sync.{all, any, uni, ballot}`` and ``activemask``."""
+    builder = group.builder
+    shape = group.plain(instruction)
+    values: list[str] = []
+    for parts in _warps(group):
+        active = _warp_bits(group, _active_masks(group, instruction, parts))
+        if instruction.opcode == "activemask":
+            result = active
+        else:
+            members = builder.op(f"and i32 {active}, {_members(group, instruction.operands[2], parts[0])}")
+            truths = [_truth(group, instruction, part) for part in parts]
+            result = _vote_of(group, instruction, members, _warp_bits(group, truths))
+        values += [result] * len(parts)
+    elem = "i32" if instruction.opcode == "activemask" or instruction.has("ballot") else "i1"
+    group.write(instruction.operands[0], values if not shape.same else values[:1], elem, shape, instruction.guard)
+
+
+def _truth(group: Group, instruction: Instruction, part: int) -> str:
+    value = group.read(instruction.operands[1], "i1", part, vector=True)
+    if 1 not in instruction.negated_operands:
+        return value
+    kind = group.vector("i1")
+    return group.builder.binary("xor", kind, value, kind.const(1))
+
+
+def _vote_of(group: Group, instruction: Instruction, members: str, truths: str) -> str:
+    builder = group.builder
+    ballot = builder.op(f"and i32 {members}, {truths}")
+    if instruction.has("ballot"):
+        return ballot
+    if instruction.has("any"):
+        return builder.op(f"icmp ne i32 {ballot}, 0")
+    every = builder.op(f"icmp eq i32 {ballot}, {members}")
+    if instruction.has("all"):
+        return every
+    none = builder.op(f"icmp eq i32 {ballot}, 0")
+    return builder.op(f"or i1 {every}, {none}")
+
+
+def redux(group: Group, instruction: Instruction) -> None:
+    """``redux.sync``: one integer reduction over the member lanes of a warp."""
+    builder = group.builder
+    shape = group.plain(instruction)
+    ptx_type = instruction.types[0]
+    kind = group.vector(llvm_type(ptx_type))
+    operation = next(name for name in ("add", "min", "max", "and", "or", "xor") if instruction.has(name))
+    sign = ("s" if ptx_type[0] == "s" else "u") if operation in ("min", "max") else ""
+    low, high = (-(1 << 31), (1 << 31) - 1) if ptx_type[0] == "s" else (0, _FULL)
+    neutral = {"min": high, "max": low, "and": -1}.get(operation, 0)
+    values: list[str] = []
+    for parts in _warps(group):
+        chosen = []
+        for index, part in enumerate(parts):
+            value = group.read(instruction.operands[1], kind.elem, part, vector=True)
+            mask = _member_lanes(group, instruction, part, index)
+            chosen.append(builder.select(kind, mask, value, kind.const(neutral)))
+        wide, whole = builder.concat(kind, chosen)
+        total = builder.call(kind.elem, f"llvm.vector.reduce.{sign}{operation}.{wide.suffix}", [(wide, whole)])
+        values += [total] * len(parts)
+    group.write(instruction.operands[0], values if not shape.same else values[:1], kind.elem, shape, instruction.guard)
+
+
+def _member_lanes(group: Group, instruction: Instruction, part: int, index: int) -> str:
+    """The lanes of a part that are active and in the instruction's membermask."""
+    builder, kind = group.builder, group.vector("i1")
+    members = _members(group, instruction.operands[2], part)
+    bits = builder.op(f"lshr i32 {members}, {index * group.lanes}")
+    narrow = builder.op(f"trunc i32 {bits} to i{group.lanes}")
+    lanes = builder.op(f"bitcast i{group.lanes} {narrow} to {kind}")
+    return group.both(group.active(instruction, part), lanes)
+
+
+WARP: Final[dict[str, Lowering]] = {"shfl": shuffle, "vote": vote, "activemask": vote, "redux": redux}
+WARP_OPCODES: Final = frozenset(WARP) | {"match", "elect"}

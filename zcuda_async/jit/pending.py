@@ -1,0 +1,165 @@
+"""Where lanes may be waiting while a block runs, and which jumps may be taken directly.
+
+Blocks run in layout order (see `cfg`).  A lane that must go to a block that is not next *waits* for
+it: its bit is set in that block's mask.  This pass finds, for every block, the set of blocks that
+lanes may be waiting for while it runs.  From that follow
+
+* which registers must be blended when they are written (a waiting lane may still need its value),
+* where all lanes are known to be together, so that no mask is needed at all,
+* which jumps can be real jumps, because they pass over no block that lanes wait for.
+
+States are bit sets: bit b, lanes wait for block b; bit n+b, lanes wait at a barrier and will go on
+to block b; bit 2n, lanes may have exited (or never existed, in a group wider than the block).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zcuda_async.jit.cfg import EXIT, Block, ControlFlow
+
+__all__ = ("Pending", "find_pending")
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The result: states on entry to each block's body and check (None: never reached that way).
+
+    `after` holds the states in which control passes on from a block to what follows it in layout
+    order, before the loops that end there are looked at; `end` the states at the end of the layout.
+    """
+
+    flow: ControlFlow
+    body: tuple[int | None, ...]
+    check: tuple[int | None, ...]
+    after: tuple[int | None, ...]
+    end: int
+
+    @property
+    def gone(self) -> int:
+        """The bit that says lanes may have exited."""
+        return 1 << (2 * len(self.flow.blocks))
+
+    def waiting(self, index: int) -> list[int]:
+        """Blocks that lanes may be waiting for (at a barrier included) while block `index` runs."""
+        count = len(self.flow.blocks)
+        state = self.body[index] or 0
+        return [bit % count for bit in range(2 * count) if state >> bit & 1]
+
+    def is_full(self, index: int) -> bool:
+        """Whether every lane of the group is known to be in the block when it runs."""
+        return self.body[index] == 0
+
+    def is_together(self, index: int) -> bool:
+        """Whether no lane waits elsewhere while the block runs (some may have exited)."""
+        return (self.body[index] or 0) & ~self.gone == 0
+
+    def jumps(self, index: int, target: int) -> bool:
+        """Whether a transfer all of the block's lanes take together may be a real jump."""
+        return _may_jump(self.flow, index, target, self.body[index] or 0)
+
+    def resumed(self) -> list[int]:
+        """Blocks that lanes go on to after a barrier they reached while others were elsewhere."""
+        count = len(self.flow.blocks)
+        return [block for block in range(count) if self.end >> (count + block) & 1]
+
+
+def _may_jump(flow: ControlFlow, index: int, target: int, state: int) -> bool:
+    if target == EXIT:
+        return state & ((1 << (2 * len(flow.blocks))) - 1) == 0
+    waiting = [b for b in range(len(flow.blocks)) if state >> b & 1 and b != target]
+    regions = flow.regions
+    if target > index:
+        return all(b > target or (b <= index and regions.get(b, -1) >= target) for b in waiting)
+    last = regions[target]
+    return all(b > last or (b < target and regions.get(b, -1) >= last) for b in waiting)
+
+
+class _Finder:
+    """The work list of `find_pending`."""
+
+    def __init__(self, flow: ControlFlow, is_uniform: Callable[[Block], bool], partial: bool) -> None:
+        count = len(flow.blocks)
+        self.flow = flow
+        self.is_uniform = is_uniform
+        self.count = count
+        self.gone = 1 << (2 * count)
+        self.body: list[int | None] = [None] * count
+        self.check: list[int | None] = [None] * count
+        self.after: list[int | None] = [None] * count
+        self.end = 0
+        self.work: list[tuple[str, int]] = []
+        self.enter("body", 0, self.gone if partial else 0)
+
+    def enter(self, kind: str, index: int, state: int) -> None:
+        states = self.body if kind == "body" else self.check
+        old = states[index]
+        new = state if old is None else old | state
+        if new != old:
+            states[index] = new
+            self.work.append((kind, index))
+
+    def pass_end(self, index: int, state: int) -> None:
+        """Go on after block `index` in layout order."""
+        self.after[index] = (self.after[index] or 0) | state
+        for head in self.flow.heads_ending_at(index):
+            if state >> head & 1:
+                state &= ~(1 << head)
+                self.enter("body", head, state)
+        if index + 1 < self.count:
+            self.enter("check", index + 1, state)
+        elif state | self.end != self.end:
+            self.end |= state
+            waiting = (self.end >> self.count) & ((1 << self.count) - 1)
+            if waiting:
+                first = (waiting & -waiting).bit_length() - 1
+                self.enter("check", first, waiting | (self.end & self.gone))
+
+    def run_check(self, index: int, state: int) -> None:
+        others = state & ~(1 << index)
+        if state >> index & 1:
+            self.enter("body", index, others)
+        if others or not state >> index & 1:
+            self.pass_end(index, others)
+
+    def run_body(self, index: int, state: int) -> None:
+        block = self.flow.blocks[index]
+        waiting = state & (self.gone - 1)
+        if block.barrier is not None and waiting:
+            self.pass_end(index, state | (1 << (self.count + block.taken) if block.taken != EXIT else self.gone))
+            return
+        targets = [block.taken] if block.fallthrough is None else [block.taken, block.fallthrough]
+        together = block.fallthrough is None or self.is_uniform(block)
+        if not together:
+            for target in targets:
+                state |= self.gone if target == EXIT else 1 << target
+            self.pass_end(index, state)
+            return
+        for target in targets:
+            if target == EXIT:
+                if waiting:
+                    self.pass_end(index, state | self.gone)
+            elif _may_jump(self.flow, index, target, state):
+                self.enter("body", target, state & ~(1 << target))
+            else:
+                self.pass_end(index, state | 1 << target)
+
+    def run(self) -> Pending:
+        while self.work:
+            kind, index = self.work.pop()
+            state = (self.body if kind == "body" else self.check)[index]
+            assert state is not None
+            (self.run_body if kind == "body" else self.run_check)(index, state)
+        return Pending(self.flow, tuple(self.body), tuple(self.check), tuple(self.after), self.end)
+
+
+def find_pending(flow: ControlFlow, is_uniform: Callable[[Block], bool], *, partial: bool) -> Pending:
+    """Run the analysis.
+
+    Args:
+        flow: The blocks in layout order.
+        is_uniform: Whether all lanes of a group take a block's branch the same way.
+        partial: Whether a group may hold lanes beyond the end of the thread block.
+    """
+    return _Finder(flow, is_uniform, partial).run()

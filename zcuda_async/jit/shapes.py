@@ -1,0 +1,379 @@
+"""What each register looks like across the lanes: uniform, affine or varying.
+
+One shape per register, joined over all its definitions.  Shapes only ever move up the lattice, so
+the fixpoint in `analyse` ends.  Two facts decide a definition's shape: the instruction's operands,
+and whether it must be *blended* (written under a mask while other lanes still need the old value).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from zcuda_async.jit.cfg import Block, ControlFlow
+from zcuda_async.jit.geometry import Geometry
+from zcuda_async.jit.layout import KernelLayout
+from zcuda_async.jit.pending import Pending, find_pending
+from zcuda_async.jit.registers import live_at_entry, sources, writes
+from zcuda_async.ptx.ir import (
+    TYPE_BITS,
+    Address,
+    Immediate,
+    Instruction,
+    Operand,
+    Register,
+    SpecialRegister,
+    Symbol,
+)
+
+__all__ = ("UNIFORM", "VARYING", "Analysis", "Shape", "analyse")
+
+_LIMIT: Final = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A value across the lanes.
+
+    `stride`: 0 is uniform within a part, s is affine (base + s * lane), None is varying.  `same`: all
+    parts of a group hold the same.  `const`: the value, when it is one known integer.  `align`: a
+    power of two that divides every part's base.  `limit`: all lanes are in [0, limit), if known.
+    """
+
+    stride: int | None
+    same: bool
+    const: int | None = None
+    align: int = 1
+    limit: int | None = None
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all lanes of the whole group hold one value."""
+        return self.stride == 0 and self.same
+
+
+UNIFORM: Final = Shape(0, True)
+VARYING: Final = Shape(None, False)
+
+
+def constant(value: int) -> Shape:
+    """The shape of a known integer."""
+    align = min(value & -value, 1 << 20) if value else 1 << 20
+    return Shape(0, True, value, align, value + 1 if 0 <= value < _LIMIT else None)
+
+
+def join(a: Shape | None, b: Shape) -> Shape:
+    """The least shape that describes both."""
+    if a is None or a == b:
+        return b
+    return Shape(
+        stride=a.stride if a.stride == b.stride else None,
+        same=a.same and b.same,
+        const=a.const if a.const == b.const else None,
+        align=min(a.align, b.align),
+        # A limit that moves would climb for ever in a loop: it is dropped at once.
+        limit=a.limit if a.limit == b.limit else None,
+    )
+
+
+def _add(a: Shape, b: Shape, sign: int) -> Shape:
+    same = a.same and b.same
+    if a.const is not None and b.const is not None:
+        return constant(a.const + sign * b.const)
+    if a.stride is None or b.stride is None:
+        return Shape(None, same)
+    limit = None
+    if sign > 0 and a.limit is not None and b.limit is not None and a.limit + b.limit <= _LIMIT:
+        limit = a.limit + b.limit - 1
+    return Shape(a.stride + sign * b.stride, same, None, min(a.align, b.align), limit)
+
+
+def _multiply(a: Shape, b: Shape) -> Shape:
+    same = a.same and b.same
+    if a.const is not None and b.const is not None:
+        return constant(a.const * b.const)
+    align = min(a.align * b.align, 1 << 20)
+    for value, factor in ((a, b.const), (b, a.const)):
+        if factor is not None and value.stride is not None:
+            fits = value.limit is not None and 0 <= factor and (value.limit - 1) * factor < _LIMIT
+            limit = (value.limit - 1) * factor + 1 if fits and value.limit is not None else None
+            return Shape(value.stride * factor, same, None, align, limit)
+    if a.stride == 0 and b.stride == 0:
+        return Shape(0, same, None, align)
+    return Shape(None, same)
+
+
+def _widen(value: Shape, signed: bool, lanes: int) -> Shape:
+    """A 32-bit value extended to 64 bits.
+
+    An affine value stays affine only if no lane wraps around.  For signed values that is taken for
+    granted, as C++ and nvcc do; for unsigned ones it must follow from the alignment or the limit.
+    """
+    if value.stride in (0, None) or signed or value.limit is not None:
+        return value
+    assert value.stride is not None
+    if 0 <= value.stride * (lanes - 1) < value.align:
+        return value
+    return Shape(None, value.same)
+
+
+class Transfer:
+    """Shapes of results from shapes of operands, for one geometry."""
+
+    def __init__(
+        self, geometry: Geometry, shapes: dict[str, Shape], local: dict[str, int] | None = None, local_size: int = 0
+    ) -> None:
+        self.geometry = geometry
+        self.shapes = shapes
+        self.local = local or {}
+        self.local_size = local_size
+
+    def of(self, operand: Operand) -> Shape:
+        """An operand's shape; registers nothing was written to yet count as uniform."""
+        if isinstance(operand, Register):
+            return self.shapes.get(operand.name, UNIFORM)
+        if isinstance(operand, Immediate):
+            return constant(operand.value) if isinstance(operand.value, int) else UNIFORM
+        if isinstance(operand, SpecialRegister):
+            return self.special(operand.name)
+        if isinstance(operand, Address):
+            base = self.of(operand.base)
+            return _add(base, constant(operand.offset), 1) if operand.offset else base
+        if isinstance(operand, Symbol):
+            if operand.name in self.local:  # every lane has its own frame
+                return Shape(self.local_size, self.geometry.parts == 1, None, 16)
+            return Shape(0, True, None, 16)
+        return VARYING
+
+    def special(self, name: str) -> Shape:
+        """The shape of a special register."""
+        geometry = self.geometry
+        x, y, z = geometry.block
+        lanes, width = geometry.lanes, geometry.width
+        single = geometry.parts == 1
+        if name in ("%ntid.x", "%ntid.y", "%ntid.z"):
+            return constant(geometry.block["xyz".index(name[-1])])
+        if name in ("%laneid", "%lanemask_lt"):
+            affine = Shape(1, single or lanes >= 32, None, lanes, 32)
+            return affine if name == "%laneid" and lanes <= 32 else Shape(None, single)
+        if name.startswith("%lanemask_"):
+            return Shape(None, single)
+        if name == "%warpid":
+            return Shape(0, width <= 32, None, 1, 32)
+        if name == "%tid.x":
+            return self._tid_x(x, y * z, lanes, single)
+        if name == "%tid.y":
+            return self._tid_row(y, x, lanes, width, single, is_last=z == 1)
+        if name == "%tid.z":
+            return self._tid_row(z, x * y, lanes, width, single, is_last=True)
+        if name.startswith(("%ctaid", "%nctaid", "%gridid", "%envreg", "%dynamic_smem", "%total_smem", "%nwarpid")):
+            return UNIFORM
+        if name == "WARP_SZ":
+            return constant(32)
+        return UNIFORM
+
+    @staticmethod
+    def _tid_x(x: int, rows: int, lanes: int, single: bool) -> Shape:
+        if x == 1:
+            return constant(0)
+        if x % lanes == 0 or rows == 1:
+            return Shape(1, single or x == lanes, None, lanes, 1024)
+        return Shape(None, single or lanes % x == 0)
+
+    @staticmethod
+    def _tid_row(size: int, below: int, lanes: int, width: int, single: bool, *, is_last: bool) -> Shape:
+        """`tid.y` or `tid.z`: `size` rows of `below` threads each."""
+        if size == 1:
+            return constant(0)
+        if below % lanes == 0:
+            return Shape(0, single or below % width == 0, None, 1, size)
+        return Shape(None, single)
+
+    def result(self, instruction: Instruction) -> Shape:
+        """The shape of what an instruction computes, guard and mask apart."""
+        operands = [self.of(operand) for operand in sources(instruction)]
+        rule = _RULES.get(instruction.opcode)
+        if rule is not None:
+            return rule(self, instruction, operands)
+        return _lanewise(operands)
+
+
+def _lanewise(operands: Sequence[Shape]) -> Shape:
+    same = all(shape.same for shape in operands)
+    return Shape(0 if all(shape.stride == 0 for shape in operands) else None, same)
+
+
+Rule = Callable[[Transfer, Instruction, list[Shape]], Shape]
+
+
+def _is_float(instruction: Instruction) -> bool:
+    return "f" in instruction.types[0]
+
+
+def _rule_add(_: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
+    if _is_float(instruction) or instruction.has("cc") or instruction.has("sat"):
+        return _lanewise(operands)
+    return _add(operands[0], operands[1], 1 if instruction.opcode == "add" else -1)
+
+
+def _product(transfer: Transfer, instruction: Instruction, a: Shape, b: Shape) -> Shape:
+    if instruction.has("hi"):
+        return _lanewise([a, b])
+    if instruction.has("wide"):
+        signed = instruction.types[0].startswith("s")
+        a, b = (_widen(value, signed, transfer.geometry.lanes) for value in (a, b))
+    return _multiply(a, b)
+
+
+def _rule_mul(transfer: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
+    if _is_float(instruction):
+        return _lanewise(operands)
+    return _product(transfer, instruction, operands[0], operands[1])
+
+
+def _rule_mad(transfer: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
+    if _is_float(instruction) or instruction.has("cc") or instruction.has("sat"):
+        return _lanewise(operands)
+    return _add(_product(transfer, instruction, operands[0], operands[1]), operands[2], 1)
+
+
+def _rule_shl(_: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
+    amount = operands[1].const
+    if amount is None or not 0 <= amount < TYPE_BITS[instruction.types[0]]:
+        return _lanewise(operands)
+    return replace(_multiply(operands[0], constant(1 << amount)), same=operands[0].same)
+
+
+def _rule_mov(_: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
+    if len(operands) != 1 or not isinstance(instruction.operands[0], Register):
+        return _lanewise(operands)
+    source = instruction.operands[1]
+    if isinstance(source, Register | Immediate | SpecialRegister | Symbol):
+        return operands[0]
+    return VARYING
+
+
+def _rule_convert(transfer: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
+    if instruction.opcode == "cvta":
+        return operands[0]
+    to, source = instruction.types[0], instruction.types[1]
+    wide = TYPE_BITS[to] >= 32 and TYPE_BITS[source] >= 32
+    if "f" in to + source or instruction.has("sat") or not wide:
+        return _lanewise(operands)
+    if TYPE_BITS[to] > TYPE_BITS[source]:
+        return _widen(operands[0], source.startswith("s"), transfer.geometry.lanes)
+    return replace(operands[0], limit=None)
+
+
+def _rule_selp(_: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
+    if operands[2].stride == 0:
+        return replace(join(operands[0], operands[1]), const=None, same=all(o.same for o in operands))
+    return _lanewise(operands)
+
+
+def _rule_load(_: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
+    if instruction.has("param") and operands[0].is_uniform:
+        return UNIFORM
+    if instruction.has("local") or operands[0].stride != 0:
+        return Shape(None, operands[0].same and not instruction.has("local"))
+    return Shape(0, operands[0].same)
+
+
+def _rule_varying(*_: object) -> Shape:
+    return VARYING
+
+
+def _rule_vote(transfer: Transfer, *_: object) -> Shape:
+    """A vote's outcome is one per warp."""
+    return Shape(0, transfer.geometry.width <= 32)
+
+
+_RULES: Final[dict[str, Rule]] = {
+    "add": _rule_add,
+    "sub": _rule_add,
+    "mul": _rule_mul,
+    "mad": _rule_mad,
+    "shl": _rule_shl,
+    "mov": _rule_mov,
+    "cvt": _rule_convert,
+    "cvta": _rule_convert,
+    "selp": _rule_selp,
+    "ld": _rule_load,
+    "atom": _rule_varying,
+    "shfl": _rule_varying,
+    "match": _rule_varying,
+    "call": _rule_varying,
+    "vote": _rule_vote,
+    "activemask": _rule_vote,
+    "redux": _rule_vote,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """Everything code generation needs to know about a function at one geometry."""
+
+    flow: ControlFlow
+    geometry: Geometry
+    shapes: dict[str, Shape]
+    pending: Pending
+    live: tuple[frozenset[str], ...]
+
+    def kept(self, index: int) -> frozenset[str]:
+        """Registers whose old value waiting lanes may need while block `index` runs."""
+        return _kept(self.pending, self.live, index)
+
+
+def _kept(pending: Pending, live: tuple[frozenset[str], ...], index: int) -> frozenset[str]:
+    return frozenset().union(*(live[block] for block in pending.waiting(index)))
+
+
+def is_branch_uniform(block: Block, shapes: dict[str, Shape]) -> bool:
+    """Whether all lanes of a group take the branch at the end of `block` the same way."""
+    guard = block.branch.guard if block.branch is not None else None
+    return guard is None or shapes.get(guard.register.name, UNIFORM).is_uniform
+
+
+def _step(flow: ControlFlow, transfer: Transfer, pending: Pending, live: tuple[frozenset[str], ...]) -> bool:
+    """Apply every instruction once; whether anything changed."""
+    shapes, changed = transfer.shapes, False
+    for block in flow.blocks:
+        if pending.body[block.index] is None:
+            continue
+        kept = _kept(pending, live, block.index)
+        for instruction in block.instructions:
+            targets = writes(instruction)
+            if not targets:
+                continue
+            plain = transfer.result(instruction)
+            guard = instruction.guard
+            divergent = guard is not None and shapes.get(guard.register.name, UNIFORM).stride != 0
+            for register in targets:
+                shape = plain
+                if divergent or register.name in kept:
+                    shape = VARYING if transfer.geometry.parts > 1 else Shape(None, True)
+                elif guard is not None:
+                    same = shapes.get(guard.register.name, UNIFORM).same
+                    shape = replace(join(shapes.get(register.name), plain), same=plain.same and same)
+                old = shapes.get(register.name)
+                new = join(old, shape)
+                if register.type == "pred" and new.stride not in (0, None):
+                    new = replace(new, stride=None)
+                if new != old:
+                    shapes[register.name] = new
+                    changed = True
+    return changed
+
+
+def analyse(flow: ControlFlow, geometry: Geometry, layout: KernelLayout) -> Analysis:
+    """Find shapes and pending sets together, to their common fixpoint."""
+    live = live_at_entry(flow)
+    shapes: dict[str, Shape] = {}
+    transfer = Transfer(geometry, shapes, layout.local, layout.local_size)
+    while True:
+        pending = find_pending(flow, lambda block: is_branch_uniform(block, shapes), partial=geometry.is_partial)
+        if not _step(flow, transfer, pending, live):
+            return Analysis(flow, geometry, shapes, pending, live)
+
+

@@ -1,0 +1,164 @@
+"""The arena: one sparse memory file, mapped at the same address in the parent and in every worker."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import warnings
+import weakref
+from heapq import heappop, heappush
+from typing import Final
+
+from anyio import ClosedResourceError
+
+from zcuda_async.errors import CudaError, Status
+from zcuda_async.memory.allocator import Allocator
+from zcuda_async.memory.mapping import (
+    MAX_WORKERS,
+    ArenaLayout,
+    advise_huge_pages,
+    map_shared,
+    punch_hole,
+    unmap,
+)
+
+__all__ = ("Arena",)
+
+_STEP: Final = 2 << 20
+_LOWEST: Final = 0x2000_0000_0000
+_HIGHEST: Final = 0x5000_0000_0000
+"""Between these, x86-64 and 48-bit arm64 programs keep nothing: code, heap, libraries and stacks lie above."""
+_SPACING: Final = 64 << 30
+
+
+class Arena:
+    """All memory of one device: worker regions, the host heap and the device heap, in one ``memfd``.
+
+    The file ends where the device heap's highest allocation so far ends (rounded up to 2 MiB), so a
+    kernel that runs past it is stopped.  Freed ranges give their pages back.
+
+    `close` unmaps at once unless views are still held; then the mapping goes with the last of them.
+
+    Args:
+        device_bytes: size of the device heap, rounded up to 2 MiB.  Costs address space only.
+        host_bytes: size of the host heap (pinned buffers, parameters, object code), likewise.
+
+    Raises:
+        CudaError: `cudaErrorMemoryAllocation` if no address range of that size is free.
+    """
+
+    def __init__(self, device_bytes: int, host_bytes: int) -> None:
+        if device_bytes <= 0 or host_bytes <= 0:
+            raise ValueError(f"heap sizes must be positive, got device_bytes={device_bytes}, host_bytes={host_bytes}")
+        self._closed = True
+        self.fd: Final = os.memfd_create("zcuda-arena", os.MFD_CLOEXEC)
+        try:
+            self.layout: Final = _map_anywhere(self.fd, _round_up(host_bytes), _round_up(device_bytes))
+        except BaseException:
+            os.close(self.fd)
+            raise
+        self._closed = False
+        layout = self.layout
+        size = layout.limit - layout.base
+        memory = (ctypes.c_ubyte * size).from_address(layout.base)
+        # Every view keeps `memory` alive, so none can outlive the mapping.
+        weakref.finalize(memory, unmap, layout.base, size).atexit = False
+        self._whole = memoryview(memory).cast("B")
+        self._end = layout.device_base
+        self._free_workers = list(range(MAX_WORKERS))
+        self.host_heap: Final = Allocator(layout.host_base, layout.device_base, release=self.release_pages, name="host")
+        self.device_heap: Final = Allocator(
+            layout.device_base, layout.limit, grow=self._grow, release=self.release_pages, name="device"
+        )
+
+    @property
+    def base(self) -> int:
+        """First address, the same in every process."""
+        return self.layout.base
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    @property
+    def resident_bytes(self) -> int:
+        """Memory the arena now takes, whoever touched it."""
+        return os.fstat(self.fd).st_blocks * 512
+
+    def view(self, address: int, size: int) -> memoryview:
+        """Return a writable window on `size` bytes at `address`, without a copy.
+
+        Raises:
+            ValueError: the range is not inside the arena.
+            anyio.ClosedResourceError: the arena is closed.
+        """
+        if self._closed:
+            raise ClosedResourceError
+        offset = address - self.layout.base
+        if offset < 0 or size < 0 or offset + size > self._end - self.layout.base:
+            raise ValueError(f"{size} bytes at {address:#x} are not inside the arena")
+        return self._whole[offset : offset + size]
+
+    def release_pages(self, start: int, end: int) -> None:
+        """Give the pages from `start` to `end` (page-aligned addresses) back; they read as zeros afterwards."""
+        if not self._closed and start < end:
+            punch_hole(self.fd, start - self.layout.base, end - start)
+
+    def take_worker(self) -> int:
+        """Reserve a worker region and return its index.
+
+        Raises:
+            CudaError: `cudaErrorMemoryAllocation` when all are taken.
+        """
+        if not self._free_workers:
+            raise CudaError(Status.cudaErrorMemoryAllocation, f"an arena serves at most {MAX_WORKERS} workers")
+        return heappop(self._free_workers)
+
+    def return_worker(self, index: int) -> None:
+        """Give a worker region and its pages back; its process must be gone."""
+        region = self.layout.worker_region(index)
+        self.release_pages(region.page, region.scratch + region.scratch_size)
+        heappush(self._free_workers, index)
+
+    def close(self) -> None:
+        """Give everything back.  Calling it again does nothing; every process that maps it must be gone."""
+        if self._closed:
+            return
+        self._closed = True
+        self._whole.release()
+        os.close(self.fd)
+
+    def __del__(self) -> None:
+        if not self._closed:
+            warnings.warn("an arena was not closed; call close()", ResourceWarning, source=self, stacklevel=2)
+            self.close()
+
+    def _grow(self, end: int) -> None:
+        if end > self._end:
+            self._end = _round_up(end)
+            os.ftruncate(self.fd, self._end - self.layout.base)
+
+
+def _round_up(size: int) -> int:
+    return -(-size // _STEP) * _STEP
+
+
+def _map_anywhere(fd: int, host_bytes: int, device_bytes: int) -> ArenaLayout:
+    """Map the file at the first free base; the far end of each stride stays empty as a guard."""
+    probe = ArenaLayout(0, host_bytes, device_bytes)
+    size = probe.limit
+    os.ftruncate(fd, probe.device_base)
+    stride = -(-(size + _STEP) // _SPACING) * _SPACING
+    for base in range(_LOWEST, _HIGHEST - size, stride):
+        try:
+            map_shared(fd, base, size)
+        except OSError as error:
+            if error.errno not in (None, errno.EEXIST):
+                raise CudaError(Status.cudaErrorMemoryAllocation, f"no address space for the arena: {error}") from error
+            continue
+        layout = ArenaLayout(base, host_bytes, device_bytes)
+        advise_huge_pages(layout.device_base, device_bytes)
+        return layout
+    raise CudaError(Status.cudaErrorMemoryAllocation, f"no free address range of {size} bytes for the arena")

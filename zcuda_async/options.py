@@ -1,0 +1,83 @@
+"""Frozen options, and the plain facts a device reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ("DeviceProperties", "EventOptions", "MemoryInfo", "StreamOptions")
+
+HIGHEST_PRIORITY = -5
+LOWEST_PRIORITY = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """How a stream behaves.
+
+    Args:
+        nonblocking: True keeps it apart from the legacy default stream (`Device.default_stream`); False orders
+            the two against each other, as CUDA's blocking streams are.
+        priority: which launches go first when the executor is full; lower numbers do, from -5 to 0.
+        name: what timelines and messages call it; numbered if None.
+    """
+
+    nonblocking: bool = True
+    priority: int = LOWEST_PRIORITY
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the priority."""
+        if not HIGHEST_PRIORITY <= self.priority <= LOWEST_PRIORITY:
+            raise ValueError(
+                f"StreamOptions priority must be {HIGHEST_PRIORITY} (first) to {LOWEST_PRIORITY} (last),"
+                f" got {self.priority}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventOptions:
+    """How an event behaves.
+
+    Args:
+        timing_enabled: whether the event keeps the time of its record for `elapsed_ms`.
+        blocking_sync: accepted for CUDA's sake; waiting never spins here.
+        name: what messages call it; numbered if None.
+    """
+
+    timing_enabled: bool = True
+    blocking_sync: bool = False
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryInfo:
+    """A device's memory at one moment, in bytes.  Sizes are rounded up to the 256-byte alignment."""
+
+    total_bytes: int
+    used_bytes: int
+    pinned_total_bytes: int
+    pinned_used_bytes: int
+
+    @property
+    def free_bytes(self) -> int:
+        """Device memory that is not allocated (it may be in pieces)."""
+        return self.total_bytes - self.used_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceProperties:
+    """What a device is and allows; sizes are in bytes."""
+
+    name: str
+    total_memory: int
+    multiprocessor_count: int
+    compute_capability: tuple[int, int] = (8, 6)
+    warp_size: int = 32
+    max_threads_per_block: int = 1024
+    max_threads_per_multiprocessor: int = 1536
+    max_block_dim: tuple[int, int, int] = (1024, 1024, 64)
+    max_grid_dim: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
+    shared_memory_per_block: int = 48 << 10
+    shared_memory_per_block_optin: int = 99 << 10
+    async_engine_count: int = 2
+    concurrent_kernels: bool = True

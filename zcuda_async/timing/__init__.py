@@ -1,0 +1,1 @@
+"""Time: clocks, modelled links, the recorder, traces and pictures."""

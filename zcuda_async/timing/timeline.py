@@ -1,0 +1,131 @@
+"""The timeline as a picture: a lane per stream, and one per copy engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from zcuda_async.timing.lanes import ENGINE_NAMES, KIND_NAMES, MARKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from os import PathLike
+
+    from zcuda_async.timing.recorder import Record
+
+__all__ = ("write_timeline",)
+
+COLOURS: Final = {
+    "h2d": "#4c8bc0",
+    "d2h": "#7a6fb5",
+    "d2d": "#3fa7a0",
+    "h2h": "#9aa5b1",
+    "memset": "#c8b04c",
+    "launch": "#e07b4f",
+    "callback": "#c65b7c",
+}
+_INK: Final = "#2b2f36"
+_GRID: Final = "#d9dce1"
+_WIDTH: Final = 12.0  # inches
+_LANE: Final = 0.42  # inches
+_LABEL_FROM: Final = 0.055
+"""A bar carries its label if it is at least this part of the width."""
+_MOST_LANES: Final = 64
+
+
+def write_timeline(records: Iterable[Record], path: str | PathLike[str], *, title: str | None = None) -> None:
+    """Draw the records that take time; see `Recorder.write_timeline`."""
+    bars = [record for record in records if record.kind not in MARKS]
+    if not bars:
+        raise ValueError("nothing that takes time was recorded; open the device with recorder=... and run something")
+    figure_class = _figure_class()
+    lanes = _lanes(bars)
+    start = min(bar.started_ms for bar in bars)
+    span = max(max(bar.finished_ms for bar in bars) - start, 1e-6)
+    height = 1.35 + _LANE * len(lanes)
+    figure = figure_class(figsize=(_WIDTH, height), dpi=150, facecolor="white", layout="constrained")
+    axes = figure.add_subplot()
+    _draw_bars(axes, lanes, start, span)
+    _style(axes, lanes, span, title or f"{span:.4g} ms on {bars[0].device}")
+    _legend(axes, bars)
+    figure.savefig(path)
+
+
+def _figure_class() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "the timeline picture needs matplotlib, which is missing; pip install 'zcuda-async[timeline]'"
+        ) from error
+    return Figure
+
+
+def _lanes(bars: Sequence[Record]) -> list[tuple[str, list[Record]]]:
+    """The lanes from top to bottom: streams as they appear, then engines."""
+    several = len({bar.device for bar in bars}) > 1
+    streams: dict[str, list[Record]] = {}
+    engines: dict[str, list[Record]] = {}
+    for bar in sorted(bars, key=lambda bar: bar.started_ms):
+        prefix = f"{bar.device}: " if several else ""
+        streams.setdefault(prefix + bar.stream, []).append(bar)
+        if bar.engine is not None:
+            engines.setdefault(prefix + ENGINE_NAMES[bar.engine], []).append(bar)
+    lanes = [*streams.items(), *engines.items()]
+    if len(lanes) > _MOST_LANES:
+        hidden = len(streams) - (_MOST_LANES - len(engines))
+        kept = list(streams.items())[: len(streams) - hidden]
+        lanes = [*kept, (f"({hidden} more streams)", []), *engines.items()]
+    return lanes
+
+
+def _draw_bars(axes: Any, lanes: Sequence[tuple[str, list[Record]]], start: float, span: float) -> None:
+    for row, (_, bars) in enumerate(lanes):
+        intervals = [(bar.started_ms - start, max(bar.duration_ms, span * 5e-4)) for bar in bars]
+        colours = [COLOURS[bar.kind] for bar in bars]
+        axes.broken_barh(intervals, (row - 0.36, 0.72), facecolors=colours, edgecolor="white", linewidth=0.6)
+        for bar, (left, width) in zip(bars, intervals, strict=True):
+            _label(axes, bar, left + width / 2, row, width / span)
+
+
+def _label(axes: Any, bar: Record, centre: float, row: int, share: float) -> None:
+    if share < _LABEL_FROM:
+        return
+    fits = int(share * 150)
+    text = bar.label if len(bar.label) <= fits else bar.label[: fits - 1] + "…"
+    axes.text(centre, row, text, ha="center", va="center", fontsize=7.5, color="white", clip_on=True)
+
+
+def _style(axes: Any, lanes: Sequence[tuple[str, list[Record]]], span: float, title: str) -> None:
+    axes.set_xlim(-span * 0.005, span * 1.005)
+    axes.set_ylim(len(lanes) - 0.4, -0.6)
+    axes.set_yticks(range(len(lanes)), [name for name, _ in lanes], fontsize=8.5, color=_INK)
+    axes.set_xlabel("milliseconds", fontsize=9, color=_INK)
+    axes.set_title(title, fontsize=11, color=_INK, loc="left", pad=26, fontweight="bold")
+    axes.grid(axis="x", color=_GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="both", length=0, colors=_INK, labelsize=8.5)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(_GRID)
+    streams = sum(name not in ENGINE_NAMES.values() for name, _ in lanes)
+    if 0 < streams < len(lanes):
+        axes.axhline(streams - 0.5, color=_INK, linewidth=0.8, alpha=0.5)
+
+
+def _legend(axes: Any, bars: Sequence[Record]) -> None:
+    from matplotlib.patches import Patch
+
+    present = {bar.kind for bar in bars}
+    handles = [Patch(color=COLOURS[kind], label=name) for kind, name in KIND_NAMES.items() if kind in present]
+    axes.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        ncols=len(handles),
+        frameon=False,
+        fontsize=8.5,
+        handlelength=1.1,
+        handleheight=1.0,
+        borderaxespad=0.1,
+        labelcolor=_INK,
+    )
