@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import struct
 from functools import cache
 from typing import Final
@@ -12,7 +13,15 @@ from zcuda_async.executor.base import LaunchRequest
 from zcuda_async.jit.abi import LAUNCH_FIELDS, WORKER_FIELDS
 from zcuda_async.jit.info import KernelCode
 
-__all__ = ("BROKEN", "BODIES", "kernel", "request")
+__all__ = ("BODIES", "BROKEN", "SYS_FUTEX", "kernel", "request")
+
+SYS_FUTEX: Final = {"x86_64": 202, "aarch64": 98}[platform.machine()]
+
+ANNOUNCE: Final = f"""
+        store atomic i32 1, ptr %p_out seq_cst, align 4
+        %woken = call i64 (i64, ...) @syscall(i64 {SYS_FUTEX}, ptr %p_out, i32 1, i32 1)
+"""
+"""Sets the word at %p_out and wakes who sleeps on it (FUTEX_WAKE)."""
 
 # Each body runs once per block, with %block (i64), %launch, %worker and %params (ptr) defined.
 BODIES: Final = {
@@ -36,7 +45,7 @@ BODIES: Final = {
     # announce in out[0], then wait for `stop`
     "spin": f"""
         %p_out = load ptr, ptr %params
-        store atomic i64 1, ptr %p_out seq_cst, align 8
+        {ANNOUNCE}
         br label %again
       again:
         %p_stop = getelementptr i8, ptr %launch, i64 {LAUNCH_FIELDS["stop"][0]}
@@ -46,9 +55,9 @@ BODIES: Final = {
       done:
     """,
     # announce in out[0], then wait until out[1] is set
-    "latch": """
+    "latch": f"""
         %p_out = load ptr, ptr %params
-        store atomic i64 1, ptr %p_out seq_cst, align 8
+        {ANNOUNCE}
         %p_go = getelementptr i64, ptr %p_out, i64 1
         br label %again
       again:
@@ -122,6 +131,7 @@ BODIES: Final = {
 
 _RECURSE: Final = """
 declare void @llvm.trap()
+declare i64 @syscall(i64, ...)
 define i64 @recurse(i64 %n, ptr %p) noinline {
   %frame = alloca [4096 x i8]
   store volatile i64 %n, ptr %frame

@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import IO
 
 import anyio
 import pytest
@@ -49,8 +50,9 @@ def fifo(tmp_path: Path) -> Path:
     return path
 
 
-def release(path: Path) -> None:
-    path.write_bytes(b"")
+async def until_compiling(path: Path) -> IO[bytes]:
+    """Wait until the compiler has come to ``wait PATH``; closing the result lets it go on."""
+    return await anyio.to_thread.run_sync(path.open, "wb")
 
 
 def child_pids() -> list[int]:
@@ -144,11 +146,10 @@ async def test_a_crash_fails_what_is_outstanding_and_the_next_request_finds_a_ne
     async with compiler() as client:
         async with anyio.create_task_group() as task_group:
             task_group.start_soon(compile_text, client, f"wait {path}")
-            await anyio.wait_all_tasks_blocked()
-            for text in (command, "innocent"):
-                task_group.start_soon(ask, client, text)
-                await anyio.wait_all_tasks_blocked()
-            await anyio.to_thread.run_sync(release, path)
+            with await until_compiling(path):
+                for text in (command, "innocent"):
+                    task_group.start_soon(ask, client, text)
+                    await anyio.wait_all_tasks_blocked()
         assert await compile_text(client, "good") == b"good"
         assert client.statistics.processes == 2
     subject = "kernel k of file.ptx for block (32, 2, 1); the next request starts a new one"
@@ -182,12 +183,13 @@ async def test_a_cancelled_wait_leaves_the_others_intact(tmp_path: Path) -> None
     async with compiler() as client, anyio.create_task_group() as outer:
         async with anyio.create_task_group() as cancelled:
             cancelled.start_soon(ask, client, f"wait {path}")
+            held = await until_compiling(path)
+            cancelled.start_soon(ask, client, "sent")
             await anyio.wait_all_tasks_blocked()
-            cancelled.start_soon(ask, client, "large" + " " * 5_000_000)  # partly sent, as nobody reads on
             outer.start_soon(ask, client, "kept")
-            await anyio.wait_all_tasks_blocked()
+            cancelled.start_soon(ask, client, "large" + " " * 5_000_000)
             cancelled.cancel_scope.cancel()
-        await anyio.to_thread.run_sync(release, path)
+        held.close()
     assert results == [b"kept"]
 
 
@@ -205,15 +207,17 @@ async def test_closing_fails_what_is_outstanding_and_leaves_nothing(tmp_path: Pa
     before = (child_pids(), len(list(Path("/proc/self/fd").iterdir())))
     message = r"^the compiler was closed before it finished kernel k of file\.ptx for block \(32, 2, 1\)$"
 
+    path = fifo(tmp_path)
+
     async def ask(client: CompilerClient) -> None:
         with pytest.raises(anyio.ClosedResourceError, match=message):
-            await compile_text(client, f"wait {fifo(tmp_path)}")
+            await compile_text(client, f"wait {path}")
 
     async with anyio.create_task_group() as task_group, compiler() as client:
         task_group.start_soon(ask, client)
-        await anyio.wait_all_tasks_blocked()
-        await client.aclose()
-        await client.aclose()
+        with await until_compiling(path):
+            await client.aclose()
+            await client.aclose()
         assert client.is_closed
         with pytest.raises(anyio.ClosedResourceError, match=r"^the compiler is closed; it cannot take module <ptx>$"):
             await client.inspect("text")

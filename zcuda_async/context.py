@@ -143,10 +143,6 @@ class Context:
                 self._compiler = await self._start_compiler()
             return self._compiler
 
-    async def warm_compiler(self) -> None:
-        """Start the compiler ahead of its first use."""
-        await self.get_compiler()
-
     async def drain(self) -> None:
         """Wait until no stream has work, then raise what nobody has heard of."""
         while self.busy:
@@ -223,8 +219,7 @@ class Context:
                 f"{self.name} belongs to the event loop of thread {self.thread}, but thread"
                 f" {threading.get_ident()} used it; go through anyio.from_thread.run_sync"
             )
-        if refusal is self._fault:
-            self._fault_observed = True
+        self.note_observed(refusal)
         raise refusal.with_traceback(None)
 
     def new_name(self, kind: str) -> str:

@@ -52,7 +52,7 @@ def open_device(
     executor: str | ExecutorFactory = "pool",
     compiler: Callable[[TaskGroup], Awaitable[KernelCompiler]] | None = None,
 ) -> AbstractAsyncContextManager[Device]:
-    """Give the scope of an open device, for ``async with open_device(0) as dev``.
+    """Return the scope of an open device, to be entered with ``async with``.
 
     Its workers start on entry.  Leaving the block waits until the streams have no more work, raises failures that
     nobody has heard of, and releases everything.  If the block is left by an exception or a cancellation,
@@ -120,7 +120,7 @@ async def _open(
                 executor = await factory(context.arena, task_group, workers)
                 context.open(task_group, executor, lambda: start_compiler(task_group))
                 if context.needs_code:
-                    context.start_task(context.warm_compiler)
+                    await context.get_compiler()
                 yield Device(context)
                 await context.drain()
                 reason = f"{context.name} was closed"

@@ -130,8 +130,7 @@ def elapsed_ms(start: Event, end: Event) -> float:
     if start.context is not end.context:
         raise CudaError(
             Status.cudaErrorInvalidResourceHandle,
-            f"{start.name} is of {start.context.name} and {end.name} of {end.context.name};"
-            " time an interval with events of one device",
+            f"{start.name} and {end.name} belong to different open devices; time an interval with events of one",
         )
     start_ns = start.time_ns
     return (end.time_ns - start_ns) / NS_PER_MS

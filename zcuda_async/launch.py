@@ -111,7 +111,7 @@ _KINDS: Final = {
     **dict.fromkeys(("f16", "f32", "f64"), "float"),
     **dict.fromkeys(("b8", "b16", "b32", "b64"), "bits"),
 }
-_CTYPES_SCALAR: Final = ctypes.c_int.__base__
+_CTYPES_SCALAR: Final[type] = ctypes.c_int.__mro__[1]
 """The base of ctypes' scalars, which has no public name."""
 _INT_CODES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _FLOAT_CODES: Final = {2: "e", 4: "f", 8: "d"}
@@ -229,7 +229,7 @@ class _Parameter:
     def _exact_float(self, value: int) -> float:
         try:
             number: float = struct.unpack("<" + self.code, struct.pack("<" + self.code, value))[0]
-        except OverflowError:
+        except (OverflowError, struct.error):  # the latter for an int beyond any float
             number = float("nan")
         if number != value:
             raise ValueError(
@@ -278,7 +278,7 @@ def _scalar_bytes(value: object) -> tuple[str, bytes] | None:
         return None if kind is None else (kind, bytes(memoryview(value)))  # type: ignore[arg-type]
     if isinstance(value, _CTYPES_SCALAR):
         kind = _CTYPES_CODES.get(getattr(value, "_type_", ""))
-        return None if kind is None else (kind, bytes(value))
+        return None if kind is None else (kind, memoryview(value).tobytes())  # type: ignore[arg-type]
     return None
 
 

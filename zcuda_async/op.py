@@ -51,7 +51,7 @@ _FAILED: Final = OpState.FAILED
 class Completion(Generic[R]):
     """A result or an exception that arrives once and may be awaited by any number of tasks."""
 
-    __slots__ = ("_callbacks", "_error", "_event", "_is_observed", "_state", "_value", "_waiting")
+    __slots__ = ("__weakref__", "_callbacks", "_error", "_event", "_is_observed", "_state", "_value", "_waiting")
 
     def __init__(self) -> None:
         self._state = _QUEUED

@@ -154,17 +154,28 @@ class Stream:
         if kernel.context is not context:
             raise CudaError(
                 Status.cudaErrorInvalidResourceHandle,
-                f"kernel {kernel.name} was loaded on {kernel.context.name}, not on {context.name} of this stream;"
-                " load its module there too",
+                f"kernel {kernel.name} was loaded on another open device than {self._name}'s; load its module on"
+                " that device too",
             )
         kernel.check_config(config)
         params = kernel.pack(arguments)
         buffers = [argument for argument in arguments if isinstance(argument, Buffer)]
+        for buffer in buffers:
+            if buffer.heap is not context.device_heap and buffer.heap is not context.pinned_heap:
+                raise self._foreign_argument(kernel, buffer, arguments)
         if kernel.module.image is not None:
             buffers.append(kernel.module.image)
         op = LaunchOp(self, kernel, config, params, buffers)
         self._submit(op)
         return op
+
+    def _foreign_argument(self, kernel: Kernel, buffer: Buffer, arguments: tuple[object, ...]) -> CudaError:
+        number = next(index for index, argument in enumerate(arguments, 1) if argument is buffer)
+        return CudaError(
+            Status.cudaErrorInvalidValue,
+            f"{kernel.name} argument {number} ({kernel.params[number - 1].name}): {buffer!r} belongs to another open"
+            f" device than {self._name}; allocate it on that stream's device",
+        )
 
     def host_callback(self, function: Callable[..., T], *arguments: object) -> Op[T]:
         """Call ``function(*arguments)`` in a thread after all earlier work on this stream.
@@ -196,8 +207,7 @@ class Stream:
         elif event.context is not self._context:
             raise CudaError(
                 Status.cudaErrorInvalidResourceHandle,
-                f"{event.name} is of {event.context.name}, not of {self._context.name} of this stream;"
-                " make it with that device's create_event",
+                f"{event.name} belongs to another open device than {self._name}; make it with that stream's device",
             )
         op = MarkerOp(self, "record")
         event.recorded_by(op)

@@ -17,7 +17,8 @@ import warnings
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from typing import IO, Final
 
 import anyio
 import anyio.abc
@@ -188,6 +189,7 @@ class _Connection:
         self._something_unsent = anyio.Event()
         self._scope = anyio.CancelScope()
         self._finished = anyio.Event()
+        self._output = ""
         self.is_over = False
 
     def submit(self, request: _Request) -> None:
@@ -212,31 +214,39 @@ class _Connection:
 
     async def run(self) -> None:
         """Start the process, serve until it or the client ends, and leave nothing behind."""
-        output = os.memfd_create("zcuda-compiler-output")
-        ours, theirs = socket.socketpair()
-        process: subprocess.Popen[bytes] | None = None
         failure = ""
         try:
-            with self._scope, ours:
-                ours.setblocking(False)
-                with theirs, anyio.CancelScope(shield=True):
-                    process = await anyio.to_thread.run_sync(self._spawn, theirs.fileno(), output, limiter=_limiter())
-                await self._serve(ours)
-                self.is_over = True
-                failure = _describe_end(await _reap(process))
+            with self._scope:
+                failure = await self._run_process()
         except OSError as exc:
             failure = f"could not be started ({exc.strerror})"
         finally:
             self.is_over = True
-            if process is not None:
+            self._finish(failure)
+
+    async def _run_process(self) -> str:
+        """Serve the requests until the process ends by itself; return how it ended."""
+        output = os.memfd_create("zcuda-compiler-output")
+        ours, theirs = socket.socketpair()
+        with os.fdopen(output, "rb") as output_file, ours:
+            ours.setblocking(False)
+            with theirs, anyio.CancelScope(shield=True):  # a process that nobody knows of could not be reaped
+                process = await self._spawn(theirs.fileno(), output)
+            try:
+                await self._serve(ours)
+                self.is_over = True
+                return _describe_end(await _reap(process))
+            finally:
                 process.kill()
                 with anyio.CancelScope(shield=True):
                     await _reap(process)
-            self._finish(failure, _take_output(output))
+                self._output = _tail(output_file)
 
-    def _spawn(self, descriptor: int, output: int) -> subprocess.Popen[bytes]:
+    async def _spawn(self, descriptor: int, output: int) -> subprocess.Popen[bytes]:
         arguments = [str(descriptor), str(os.getpid()), self._jit_module]
-        return spawn_child("zcuda_async.executor.compiler_process", arguments, pass_fds=[descriptor], output=output)
+        module = "zcuda_async.executor.compiler_process"
+        start = partial(spawn_child, module, arguments, pass_fds=[descriptor], output=output)
+        return await anyio.to_thread.run_sync(start, limiter=_limiter())
 
     async def _serve(self, connection: socket.socket) -> None:
         async with anyio.create_task_group() as task_group:
@@ -269,8 +279,9 @@ class _Connection:
             for answer, payload in frames.feed(data):
                 self._open.pop(answer["id"]).finish(answer, payload)
 
-    def _finish(self, failure: str, output: str) -> None:
+    def _finish(self, failure: str) -> None:
         """Fail what is still open; `failure` is empty if the client ended the process."""
+        output = self._output
         requests, self._open = list(self._open.values()), {}
         self._unsent.clear()
         for position, request in enumerate(requests):
@@ -309,11 +320,9 @@ def _describe_end(status: int) -> str:
     return f"ended with exit status {status}"
 
 
-def _take_output(descriptor: int) -> str:
-    """Return the end of what a process wrote there, and close it."""
-    with open(descriptor, "rb") as file:
-        start = max(0, os.fstat(descriptor).st_size - _LAST_WORDS)
-        return os.pread(file.fileno(), _LAST_WORDS, start).decode(errors="replace")
+def _tail(file: IO[bytes]) -> str:
+    file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS))
+    return file.read().decode(errors="replace")
 
 
 def _process_error(subject: str, position: int, failure: str, output: str) -> CompileError:

@@ -21,6 +21,7 @@ Entry = Callable[[int, int], int]
 """``entry(launch address, worker address)``, see `jit.abi`; other threads run Python meanwhile."""
 
 _ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t)
+_ELF: Final = b"\x7fELF"
 _ALTERNATE_STACK: Final = 64 << 10
 _SA_SIGINFO: Final = 4
 _SA_ONSTACK: Final = 0x08000000
@@ -35,10 +36,13 @@ class NativeCode:
     """One kernel's object code, linked into this process: call `entry` to take part in a launch."""
 
     def __init__(self, object_code: bytes, name: str) -> None:
+        # LLVM crashes on other data instead of refusing it.
+        if not object_code.startswith(_ELF):
+            raise LoadError("not object code")
         try:
             parsed = llvm.ObjectFileRef.from_data(object_code)
         except RuntimeError as error:
-            raise LoadError(f"not object code: {error}") from error
+            raise LoadError(f"damaged object code: {error}") from error
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
         self._engine.add_object_file(parsed)
         self._engine.finalize_object()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from zcuda_async.executor.protocol import STAMPS, STAMPS_OFFSET
 from zcuda_async.executor.schedule import chunk_size
-from zcuda_async.jit.abi import LAUNCH, LAUNCH_SIZE
+from zcuda_async.jit.abi import LAUNCH, LAUNCH_FIELDS, LAUNCH_SIZE
 
 if TYPE_CHECKING:
     from zcuda_async.executor.base import LaunchRequest, LaunchResult
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ("LaunchSlot", "SlotPool")
 
-_PARAMS_SIZE: Final = 4096
+_PARAMS_SIZE: Final = 384
+"""Most kernels' parameters fit; larger ones are put into the host heap apart."""
 _SLOT_SIZE: Final = LAUNCH_SIZE + _PARAMS_SIZE
-_SLAB_SLOTS: Final = 64
+_SLAB_SLOTS: Final = 256
+_STOP_OFFSET: Final = LAUNCH_FIELDS["stop"][0]
 
 
 class LaunchSlot:
@@ -63,6 +65,20 @@ class LaunchSlot:
         """started_ns and finished_ns, 0 while it has not."""
         started, finished = STAMPS.unpack_from(self._view, STAMPS_OFFSET)
         return started, finished
+
+    def stamp(self, started_ns: int, finished_ns: int) -> None:
+        """Set the times, where no worker process does."""
+        STAMPS.pack_into(self._view, STAMPS_OFFSET, started_ns, finished_ns)
+
+    def stop(self) -> None:
+        """Have its workers claim no more blocks."""
+        self._view[_STOP_OFFSET] = 1
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every block has been claimed."""
+        next_block: int = LAUNCH.unpack_from(self._view, 0)[0]
+        return next_block >= self.total_blocks
 
     def empty(self) -> None:
         """Forget the launch; no worker may touch it any more."""

@@ -6,9 +6,10 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, Self
 
 import anyio
+import anyio.lowlevel
 
-from zcuda_async.executor.base import Fault, LaunchRequest, LaunchResult
 from zcuda_async.errors import Status
+from zcuda_async.executor.base import Fault, LaunchRequest, LaunchResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable

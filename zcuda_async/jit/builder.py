@@ -80,6 +80,8 @@ class Builder:
         self.features = features
         self.lines: list[str] = []
         self.entry_allocas: list[str] = []
+        self.prologue: list[str] = []
+        self._hoisted: dict[str, str] = {}
         self.declarations: set[str] = set()
         self._count = 0
 
@@ -112,6 +114,13 @@ class Builder:
         name = self.name()
         self.entry_allocas.append(f"  {name} = alloca {type_text}, align {align}")
         return name
+
+    def hoist(self, text: str) -> str:
+        """An instruction in the function's prologue, once however often it is asked for."""
+        if text not in self._hoisted:
+            name = self._hoisted[text] = self.name()
+            self.prologue.append(f"  {name} = {text}")
+        return self._hoisted[text]
 
     def call(self, result: Type | str, function: str, args: Iterable[tuple[Type | str, str]], tail: str = "") -> str:
         """Call an intrinsic, declaring it; the name of the result ("" for void)."""

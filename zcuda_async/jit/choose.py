@@ -15,6 +15,8 @@ __all__ = ("choose_geometry",)
 
 _WARP: Final = 32
 _MOST_PARTS: Final = 8
+_MOST_PARTS_STREAMING: Final = 16
+_MOST_PARTS_DIVERGING: Final = 4
 _BUDGET: Final = 28
 """Vector registers that the parts' own values may take; the rest is for shared values and temporaries."""
 
@@ -30,12 +32,9 @@ def choose_geometry(
     threads = block[0] * block[1] * block[2]
     least = max(1, _WARP // lanes) if needs_warps else 1
     probe = analyse(flow, Geometry(block, lanes, max(2, least)), layout)
-    most = max(least, min(_MOST_PARTS, -(-threads // lanes)))
-    wanted = max(1, _BUDGET // max(1, _pressure(probe, lanes)))
-    if _diverges_in_loop(probe):
-        wanted = min(wanted, 4)
+    wanted = min(_limit(probe), max(1, _BUDGET // max(1, _pressure(probe, lanes))), -(-threads // lanes))
     parts = least
-    while parts * 2 <= min(most, wanted):
+    while parts * 2 <= wanted:
         parts *= 2
     while parts > least and threads % (parts * lanes) and threads % lanes == 0:
         parts //= 2
@@ -75,10 +74,33 @@ def _pressure(analysis: Analysis, lanes: int) -> int:
     return most
 
 
-def _diverges_in_loop(analysis: Analysis) -> bool:
-    """Whether lanes may leave some loop at different times: wide groups would run half empty."""
-    return any(
-        analysis.pending.waiting(index)
-        for head, last in analysis.flow.regions.items()
-        for index in range(head, last + 1)
-    )
+def _limit(analysis: Analysis) -> int:
+    """The most parts worth having.
+
+    A loop that walks through global memory wants the whole block in one group: then the block reads
+    each stretch of memory once, in order, instead of every group coming back to its own share of it.
+    Otherwise, where lanes may leave a loop at different times, wide groups would run half empty.
+    """
+    loops = [range(head, last + 1) for head, last in analysis.flow.regions.items()]
+    if any(_streams(analysis, loop) for loop in loops):
+        return _MOST_PARTS_STREAMING
+    if any(analysis.pending.waiting(index) for loop in loops for index in loop):
+        return _MOST_PARTS_DIVERGING
+    return _MOST_PARTS
+
+
+def _streams(analysis: Analysis, loop: range) -> bool:
+    """Whether the loop loads consecutive global memory at an address that it advances, and no barrier."""
+    blocks = [analysis.flow.blocks[index] for index in loop]
+    if any(block.barrier is not None for block in blocks):
+        return False
+    changed = {r.name for block in blocks for item in block.instructions for r in writes(item)}
+    for block in blocks:
+        for item in block.instructions:
+            if item.opcode != "ld" or not item.has("global"):
+                continue
+            base = getattr(item.operands[1], "base", None)
+            shape = analysis.shapes.get(getattr(base, "name", ""))
+            if shape is not None and shape.stride and getattr(base, "name", "") in changed:
+                return True
+    return False

@@ -72,6 +72,7 @@ def _plain_function(group: Group, builder: Builder) -> list[str]:
         "entry:",
         *builder.entry_allocas,
         *_local_frame(group, suspends=False),
+        *builder.prologue,
         *builder.lines,
         "finish:",
         "  ret void",
@@ -102,6 +103,7 @@ def _coroutine(group: Group, builder: Builder, llvm_major: int) -> list[str]:
         "  %above = getelementptr i8, ptr %frame, i64 %rounded",
         "  store ptr %above, ptr %bump",
         "  %handle = call noalias ptr @llvm.coro.begin(token %id, ptr %frame)",
+        *builder.prologue,
         *builder.lines,
         "finish:",
         "  %final = call i8 @llvm.coro.suspend(token none, i1 true)",
@@ -150,18 +152,20 @@ def _runner(group: Group, *, suspends: bool) -> Builder:
     b.line(f"br i1 {leave}, label %done, label %claimed")
     b.label("claimed")
     end = b.call("i64", "llvm.umin.i64", [("i64", b.op(f"add i64 {first}, {chunk}")), ("i64", total)])
+    row, x = (b.op(f"{opcode} i64 {first}, {wide_x}") for opcode in ("udiv", "urem"))
+    z, y = (b.op(f"{opcode} i64 {row}, {wide_y}") for opcode in ("udiv", "urem"))
+    x, y, z = (b.op(f"trunc i64 {value} to i32") for value in (x, y, z))
     b.line("br label %block")
     b.label("block")
     b.line(f"%block.index = phi i64 [{first}, %claimed], [%block.next, %block.done]")
+    for axis, start in (("x", x), ("y", y), ("z", z)):
+        b.line(f"%block.{axis} = phi i32 [{start}, %claimed], [%next.{axis}, %block.done]")
     b.line(f"store volatile i64 %block.index, ptr {block_at}, align 8")
-    row = b.op(f"udiv i64 %block.index, {wide_x}")
-    x = b.op(f"urem i64 %block.index, {wide_x}")
-    y, z = b.op(f"urem i64 {row}, {wide_y}"), b.op(f"udiv i64 {row}, {wide_y}")
-    place = [b.op(f"trunc i64 {value} to i32") for value in (x, y, z)]
-    (_run_coroutines if suspends else _run_groups)(b, geometry, ", ".join(f"i32 {value}" for value in place))
+    place = ", ".join(f"i32 %block.{axis}" for axis in "xyz")
+    (_run_coroutines if suspends else _run_groups)(b, geometry, place)
     b.line("br label %block.done")
     b.label("block.done")
-    b.line("%block.next = add i64 %block.index, 1")
+    _advance(b, grid_x, grid_y)
     more = b.op(f"icmp ult i64 %block.next, {end}")
     b.line(f"br i1 {more}, label %block, label %claim")
     b.label("done")
@@ -170,6 +174,21 @@ def _runner(group: Group, *, suspends: bool) -> Builder:
     b.line(f"ret i32 {b.op(f'zext i1 {last} to i32')}")
     b.lines.append("}")
     return b
+
+
+def _advance(b: Builder, grid_x: str, grid_y: str) -> None:
+    """The next block's index and place in the grid."""
+    b.lines += f"""\
+  %block.next = add i64 %block.index, 1
+  %x.up = add i32 %block.x, 1
+  %x.over = icmp eq i32 %x.up, {grid_x}
+  %next.x = select i1 %x.over, i32 0, i32 %x.up
+  %x.carry = zext i1 %x.over to i32
+  %y.up = add i32 %block.y, %x.carry
+  %y.over = icmp eq i32 %y.up, {grid_y}
+  %next.y = select i1 %y.over, i32 0, i32 %y.up
+  %y.carry = zext i1 %y.over to i32
+  %next.z = add i32 %block.z, %y.carry""".split("\n")
 
 
 def _run_groups(b: Builder, geometry: Geometry, place: str) -> None:

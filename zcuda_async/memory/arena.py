@@ -48,28 +48,30 @@ class Arena:
         CudaError: `cudaErrorMemoryAllocation` if no address range of that size is free.
     """
 
+    _file: _File | None = None
+
     def __init__(self, device_bytes: int, host_bytes: int) -> None:
         if device_bytes <= 0 or host_bytes <= 0:
             raise ValueError(f"heap sizes must be positive, got device_bytes={device_bytes}, host_bytes={host_bytes}")
-        self._closed = True
-        self.fd: Final = os.memfd_create("zcuda-arena", os.MFD_CLOEXEC)
+        fd = os.memfd_create("zcuda-arena", os.MFD_CLOEXEC)
         try:
-            self.layout: Final = _map_anywhere(self.fd, _round_up(host_bytes), _round_up(device_bytes))
+            layout = _map_anywhere(fd, _round_up(host_bytes), _round_up(device_bytes))
         except BaseException:
-            os.close(self.fd)
+            os.close(fd)
             raise
-        self._closed = False
-        layout = self.layout
+        # The heaps know the file and not the arena, so that a forgotten arena goes without a collector.
+        self._file = file = _File(fd, layout)
+        self.fd: Final = fd
+        self.layout: Final = layout
         size = layout.limit - layout.base
         memory = (ctypes.c_ubyte * size).from_address(layout.base)
         # Every view keeps `memory` alive, so none can outlive the mapping.
         weakref.finalize(memory, unmap, layout.base, size).atexit = False
         self._whole = memoryview(memory).cast("B")
-        self._end = layout.device_base
         self._free_workers = list(range(MAX_WORKERS))
-        self.host_heap: Final = Allocator(layout.host_base, layout.device_base, release=self.release_pages, name="host")
+        self.host_heap: Final = Allocator(layout.host_base, layout.device_base, release=file.release, name="host")
         self.device_heap: Final = Allocator(
-            layout.device_base, layout.limit, grow=self._grow, release=self.release_pages, name="device"
+            layout.device_base, layout.limit, grow=file.grow, release=file.release, name="device"
         )
 
     @property
@@ -80,7 +82,7 @@ class Arena:
     @property
     def is_closed(self) -> bool:
         """Whether `close` was called."""
-        return self._closed
+        return self._file is None
 
     @property
     def resident_bytes(self) -> int:
@@ -94,17 +96,17 @@ class Arena:
             ValueError: the range is not inside the arena.
             anyio.ClosedResourceError: the arena is closed.
         """
-        if self._closed:
+        if self._file is None:
             raise ClosedResourceError
         offset = address - self.layout.base
-        if offset < 0 or size < 0 or offset + size > self._end - self.layout.base:
+        if offset < 0 or size < 0 or offset + size > self._file.size:
             raise ValueError(f"{size} bytes at {address:#x} are not inside the arena")
         return self._whole[offset : offset + size]
 
     def release_pages(self, start: int, end: int) -> None:
         """Give the pages from `start` to `end` (page-aligned addresses) back; they read as zeros afterwards."""
-        if not self._closed and start < end:
-            punch_hole(self.fd, start - self.layout.base, end - start)
+        if self._file is not None:
+            self._file.release(start, end)
 
     def take_worker(self) -> int:
         """Reserve a worker region and return its index.
@@ -124,21 +126,42 @@ class Arena:
 
     def close(self) -> None:
         """Give everything back.  Calling it again does nothing; every process that maps it must be gone."""
-        if self._closed:
+        if self._file is None:
             return
-        self._closed = True
         self._whole.release()
-        os.close(self.fd)
+        self._file.close()
+        self._file = None
 
     def __del__(self) -> None:
-        if not self._closed:
+        if self._file is not None:
             warnings.warn("an arena was not closed; call close()", ResourceWarning, source=self, stacklevel=2)
             self.close()
 
-    def _grow(self, end: int) -> None:
-        if end > self._end:
-            self._end = _round_up(end)
-            os.ftruncate(self.fd, self._end - self.layout.base)
+
+class _File:
+    """The memory file: how long it is, and which of its pages exist."""
+
+    def __init__(self, fd: int, layout: ArenaLayout) -> None:
+        self.size = layout.device_base - layout.base
+        self._fd = fd
+        self._base: Final = layout.base
+
+    def grow(self, end: int) -> None:
+        """Make the addresses below `end` usable."""
+        needed = _round_up(end - self._base)
+        if needed > self.size:
+            os.ftruncate(self._fd, needed)
+            self.size = needed
+
+    def release(self, start: int, end: int) -> None:
+        """Give pages back."""
+        if self._fd >= 0 and start < end:
+            punch_hole(self._fd, start - self._base, end - start)
+
+    def close(self) -> None:
+        """Close the file; releasing does nothing from now on."""
+        fd, self._fd = self._fd, -1
+        os.close(fd)
 
 
 def _round_up(size: int) -> int:

@@ -56,7 +56,7 @@ _release_buffer.restype = None
 
 
 @contextmanager
-def locked_buffer(data: Buffer, *, writable: bool = False) -> Iterator[tuple[int, int]]:
+def locked_buffer(data: Buffer | npt.NDArray[Any], *, writable: bool = False) -> Iterator[tuple[int, int]]:
     """Hold the memory of a buffer-protocol object in place: yields its (address, size in bytes).
 
     Raises:

@@ -8,6 +8,7 @@ from zcuda_async.ptx.ir import Span
 
 __all__ = ("PtxError",)
 
+_START: Final = Span(1, 1, 1)
 _WINDOW: Final = 160
 """Longest piece of a source line that is shown, in characters."""
 
@@ -25,9 +26,7 @@ class PtxError(Exception):
         source_line: The whole line of the text, without its newline.
     """
 
-    def __init__(
-        self, message: str, filename: str = "<ptx>", span: Span = Span(1, 1, 1), source_line: str = ""
-    ) -> None:
+    def __init__(self, message: str, filename: str = "<ptx>", span: Span = _START, source_line: str = "") -> None:
         super().__init__(message, filename, span, source_line)
         self.message = message
         self.filename = filename

@@ -19,7 +19,7 @@ from zcuda_async.ptx.ir import Immediate, Span
 
 __all__ = ("MAX_TEXT", "Source", "Tokens", "is_word", "number", "string_bytes", "tokenize")
 
-MAX_TEXT: Final = 1 << 28
+MAX_TEXT: Final = 1 << 26
 """Longest PTX text accepted, in characters."""
 
 # Possessive quantifiers (``*+``): nothing is ever re-scanned, so lexing is linear in any text.
@@ -32,7 +32,7 @@ _TOKEN: Final = re.compile(
       | 0[xXbBfFdD] \w*+
       | [0-9] (?: \w | \.(?=[0-9]) | (?<=[0-9][eE]) [+-] (?=[0-9]) )*+   # number, checked in number()
       | " (?: [^"\\\n] | \\[^\n] )*+ "
-      | [][{}(),;:<>+\-|!@=*/~&^?]
+      | [][{}(),;:<>+\-|!@=]
       )
     | ( \Z )
     | ( . )

@@ -19,6 +19,7 @@ from zcuda_async.ptx.verifier import verify
 
 __all__ = ("parse",)
 
+_UNSUPPORTED: Final = frozenset((".alias", ".texref", ".samplerref", ".surfref", ".tex", ".reg", ".local", ".param"))
 _LINKAGE: Final = frozenset((".visible", ".extern", ".weak", ".common"))
 
 
@@ -82,12 +83,13 @@ class _ModuleParser:
         handler = _ITEMS.get(text)
         if handler is None:
             if text.startswith("."):
-                raise cursor.error(f"unknown directive '{text}'")
+                kind = "unsupported" if text in _UNSUPPORTED else "unknown"
+                raise cursor.error(f"{kind} directive '{text}'")
             raise cursor.unexpected("a directive")
         cursor.position += 1
         handler(self, text, ".extern" in linkage)
 
-    def _read_version(self, _text: str, _is_extern: bool) -> None:
+    def read_version(self, _text: str, _is_extern: bool) -> None:
         cursor = self._cursor
         text = cursor.text
         major, dot, minor = text.partition(".")
@@ -98,21 +100,21 @@ class _ModuleParser:
         self._version = (int(major), int(minor))
         cursor.position += 1
 
-    def _read_target(self, _text: str, _is_extern: bool) -> None:
+    def read_target(self, _text: str, _is_extern: bool) -> None:
         cursor = self._cursor
         names = [cursor.name("a target such as sm_80")]
         while cursor.accept(","):
             names.append(cursor.name("a target option"))
         self._target = tuple(names)
 
-    def _read_address_size(self, _text: str, _is_extern: bool) -> None:
+    def read_address_size(self, _text: str, _is_extern: bool) -> None:
         size = self._cursor.integer("32 or 64")
         if size != 64:
             raise self._cursor.error(
                 f"address size {size} is not supported; compile for 64-bit addresses", self._cursor.position - 1
             )
 
-    def _read_function(self, text: str, _is_extern: bool) -> None:
+    def read_function(self, text: str, _is_extern: bool) -> None:
         cursor = self._cursor
         head = header(cursor, is_entry=text == ".entry")
         self._declare_function(head)
@@ -135,7 +137,7 @@ class _ModuleParser:
         self._signatures[head.name] = signature
         self._names[head.name] = Symbol(head.name)
 
-    def _read_variables(self, text: str, is_extern: bool) -> None:
+    def read_variables(self, text: str, is_extern: bool) -> None:
         cursor = self._cursor
         for variable in variables(cursor, text[1:], is_extern=is_extern):
             if variable.name in self._names:
@@ -143,7 +145,7 @@ class _ModuleParser:
             self._names[variable.name] = Symbol(variable.name)
             self._variables.append(variable)
 
-    def _read_file(self, _text: str, _is_extern: bool) -> None:
+    def read_file(self, _text: str, _is_extern: bool) -> None:
         """``.file 1 "kernel.cu", 1700000000, 512``: only for debuggers."""
         cursor = self._cursor
         cursor.integer("a file number")
@@ -153,29 +155,29 @@ class _ModuleParser:
         while cursor.accept(","):
             cursor.integer("a number")
 
-    def _read_section(self, _text: str, _is_extern: bool) -> None:
+    def read_section(self, _text: str, _is_extern: bool) -> None:
         """``.section .debug_info { … }``: only for debuggers."""
         self._cursor.advance()
         self._cursor.skip_block()
 
-    def _read_pragma(self, _text: str, _is_extern: bool) -> None:
+    def read_pragma(self, _text: str, _is_extern: bool) -> None:
         self._cursor.skip_past(";")
 
-    def _read_location(self, _text: str, _is_extern: bool) -> None:
+    def read_location(self, _text: str, _is_extern: bool) -> None:
         skip_location(self._cursor)
 
 
 _ITEMS: Final[Mapping[str, Callable[[_ModuleParser, str, bool], None]]] = {
-    ".version": _ModuleParser._read_version,
-    ".target": _ModuleParser._read_target,
-    ".address_size": _ModuleParser._read_address_size,
-    ".entry": _ModuleParser._read_function,
-    ".func": _ModuleParser._read_function,
-    ".global": _ModuleParser._read_variables,
-    ".const": _ModuleParser._read_variables,
-    ".shared": _ModuleParser._read_variables,
-    ".file": _ModuleParser._read_file,
-    ".section": _ModuleParser._read_section,
-    ".pragma": _ModuleParser._read_pragma,
-    ".loc": _ModuleParser._read_location,
+    ".version": _ModuleParser.read_version,
+    ".target": _ModuleParser.read_target,
+    ".address_size": _ModuleParser.read_address_size,
+    ".entry": _ModuleParser.read_function,
+    ".func": _ModuleParser.read_function,
+    ".global": _ModuleParser.read_variables,
+    ".const": _ModuleParser.read_variables,
+    ".shared": _ModuleParser.read_variables,
+    ".file": _ModuleParser.read_file,
+    ".section": _ModuleParser.read_section,
+    ".pragma": _ModuleParser.read_pragma,
+    ".loc": _ModuleParser.read_location,
 }

@@ -12,13 +12,14 @@ __all__ = ("Cursor",)
 class Cursor:
     """Reads tokens one after another; never moves past the end."""
 
-    __slots__ = ("position", "source", "texts", "tokens")
+    __slots__ = ("padding", "position", "source", "texts", "tokens")
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
         self.texts = tokens.texts
         self.source: Source = tokens.source
         self.position = 0
+        self.padding = 0  # bytes of zeros that the initialisers read so far imply
 
     @property
     def text(self) -> str:

@@ -18,12 +18,11 @@ from zcuda_async.ptx.table_registers import REGISTER_TYPES
 __all__ = ("FunctionParser", "Header", "header", "skip_location")
 
 _MAX_PARAM_BYTES: Final = 32764
-_INTEGER_DIRECTIVES: Final = frozenset(
-    """
+_DIRECTIVE_NAMES: Final = """
     .maxntid .reqntid .minnctapersm .maxnctapersm .maxnreg .reqnctapercluster .maxclusterrank
     .explicitcluster .blocksareclusters .noreturn .abi_preserve .abi_preserve_control
-    """.split()
-)
+"""
+_INTEGER_DIRECTIVES: Final = frozenset(_DIRECTIVE_NAMES.split())
 
 
 class Header:
@@ -172,8 +171,8 @@ class FunctionParser:
         self._cursor.position += 1
         handler(self)
 
-    def _registers(self) -> None:
-        """``.reg .b32 %r<5>, a, b;``"""
+    def read_registers(self) -> None:
+        """Read ``.reg .b32 %r<5>, a, b;`` after its ``.reg``."""
         cursor = self._cursor
         type_ = cursor.advance()[1:]
         if type_ not in REGISTER_TYPES:
@@ -208,7 +207,8 @@ class FunctionParser:
     def _redeclared(self, name: str, position: int) -> PtxError:
         return self._cursor.error(f"'{name}' is already declared in this scope", position)
 
-    def _space(self, space: str) -> None:
+    def read_space(self, space: str) -> None:
+        """Read variables of a state space, after its directive."""
         cursor = self._cursor
         for variable in variables(cursor, space):
             if self._names.scopes[-1].declares(variable.name):
@@ -216,23 +216,25 @@ class FunctionParser:
             unique = self._names.declare_symbol(variable.name)
             self._variables.append(_renamed(variable, unique))
 
-    def _pragma(self) -> None:
+    def read_pragma(self) -> None:
+        """Read past ``.pragma "…";``."""
         self._cursor.position -= 1
         _skip_pragma(self._cursor)
 
-    def _location(self) -> None:
+    def read_location(self) -> None:
+        """Read past ``.loc …``."""
         skip_location(self._cursor)
 
 
 _BODY_DIRECTIVES: Final[Mapping[str, Callable[[FunctionParser], None]]] = {
-    ".reg": FunctionParser._registers,
-    ".shared": lambda parser: parser._space("shared"),
-    ".local": lambda parser: parser._space("local"),
-    ".global": lambda parser: parser._space("global"),
-    ".const": lambda parser: parser._space("const"),
-    ".param": lambda parser: parser._space("param"),
-    ".pragma": FunctionParser._pragma,
-    ".loc": FunctionParser._location,
+    ".reg": FunctionParser.read_registers,
+    ".shared": lambda parser: parser.read_space("shared"),
+    ".local": lambda parser: parser.read_space("local"),
+    ".global": lambda parser: parser.read_space("global"),
+    ".const": lambda parser: parser.read_space("const"),
+    ".param": lambda parser: parser.read_space("param"),
+    ".pragma": FunctionParser.read_pragma,
+    ".loc": FunctionParser.read_location,
 }
 
 

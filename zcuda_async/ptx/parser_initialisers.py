@@ -14,7 +14,7 @@ from zcuda_async.ptx.statements_operands import float_bits, negated_number
 __all__ = ("Image", "MAX_PADDING", "initialiser")
 
 MAX_PADDING: Final = 1 << 26
-"""How many bytes of zeros between written values one initialiser may imply."""
+"""How many bytes of zeros between written values the initialisers of a module may imply."""
 
 
 @dataclass(slots=True)
@@ -24,7 +24,6 @@ class Image:
     data: bytearray = field(default_factory=bytearray)
     relocations: list[tuple[int, str, int]] = field(default_factory=list)
     pieces: dict[int, tuple[int, str, int]] = field(default_factory=dict)
-    padding: int = 0
 
 
 def initialiser(cursor: Cursor, type_: str, dimensions: list[int]) -> Image:
@@ -86,9 +85,9 @@ def _pad(cursor: Cursor, image: Image, offset: int, position: int) -> None:
     missing = offset - len(image.data)
     if missing <= 0:
         return
-    image.padding += missing
-    if image.padding > MAX_PADDING:
-        raise cursor.error(f"initialiser spreads over more than {MAX_PADDING} bytes of zeros", position)
+    cursor.padding += missing
+    if cursor.padding > MAX_PADDING:
+        raise cursor.error(f"initial values imply more than {MAX_PADDING} bytes of zeros between them", position)
     image.data += bytes(missing)
 
 

@@ -54,11 +54,13 @@ def compound(cursor: Cursor, names: Names) -> Operand:
         return negated_number(value) if text == "-" else value
     operand = simple(cursor, names, cursor.position)
     cursor.position += 1
-    if cursor.text in ("+", "-"):
-        if not isinstance(operand, Symbol):
-            raise cursor.unexpected("',' or ';'")
+    if cursor.text not in ("+", "-"):
+        return operand
+    if isinstance(operand, Symbol):
         return Symbol(operand.name, operand.offset + _offset(cursor))
-    return operand
+    if isinstance(operand, Immediate) and isinstance(operand.value, int):
+        return Immediate(operand.value + _offset(cursor))
+    raise cursor.unexpected("',' or ';'")
 
 
 def negated_number(value: Immediate) -> Immediate:
@@ -94,8 +96,8 @@ def _offset(cursor: Cursor) -> int:
     return total
 
 
-def vector(cursor: Cursor, names: Names) -> VectorOperand:
-    """Read ``{a, b, …}``; the elements are registers, numbers or ``_``."""
+def vector(cursor: Cursor, names: Names) -> Operand:
+    """Read ``{a, b, …}``: registers, numbers or ``_``.  ``{a}``, which Triton writes, is just `a`."""
     start = cursor.position
     cursor.expect("{")
     elements: list[Operand] = []
@@ -110,7 +112,7 @@ def vector(cursor: Cursor, names: Names) -> VectorOperand:
         if len(elements) > 8:
             raise cursor.error("a vector has at most 8 elements", start)
         if cursor.accept("}"):
-            return VectorOperand(tuple(elements))
+            return VectorOperand(tuple(elements)) if len(elements) > 1 else element
         if not cursor.accept(","):
             raise cursor.unexpected("',' or '}'")
 

@@ -1,4 +1,4 @@
-"""Instruction rows: comparison and selection, moves and conversions (PTX ISA 9.7.6, 9.7.7, 9.7.9)."""
+"""Instruction rows: comparison and selection, moves and conversions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from typing import Final
 from zcuda_async.ptx.table_syntax import Row, relaxed_row, row
 
 __all__ = ("COMPARE_ROWS",)
+
+# Sections of the PTX ISA manual; by title, because their numbers change between versions.
+_COMPARE_SECTION: Final = "Comparison and Selection"
+_MOVE_SECTION: Final = "Data Movement and Conversion"
 
 _EQUALITY: Final = "eq ne"
 _SIGNED_TESTS: Final = "eq ne lt le gt ge"
@@ -45,9 +49,9 @@ def _setp() -> tuple[Row, ...]:
     rows: list[Row] = []
     for types, test, flush, _ in _TESTS:
         predicates = _PREDICATES.get(types, "p[|q]")
-        rows.append(row(f"setp.test{flush}.type {predicates}, a, b", test=test, type=types, see="9.7.6.2"))
+        rows.append(row(f"setp.test{flush}.type {predicates}, a, b", test=test, type=types, see=_COMPARE_SECTION))
         syntax = f"setp.test.combine{flush}.type {predicates}, a, b, {{!}}c:pred"
-        rows.append(row(syntax, test=test, combine=_COMBINE, type=types, see="9.7.6.2"))
+        rows.append(row(syntax, test=test, combine=_COMBINE, type=types, see=_COMPARE_SECTION))
     return tuple(dict.fromkeys(rows))
 
 
@@ -55,65 +59,64 @@ def _set() -> tuple[Row, ...]:
     rows: list[Row] = []
     for types, test, flush, results in _TESTS:
         plain = f"set.test{flush}.dtype.stype d, a, b"
-        rows.append(row(plain, test=test, dtype=results, stype=types, see="9.7.6.1"))
+        rows.append(row(plain, test=test, dtype=results, stype=types, see=_COMPARE_SECTION))
         syntax = f"set.test.combine{flush}.dtype.stype d, a, b, {{!}}c:pred"
-        rows.append(row(syntax, test=test, combine=_COMBINE, dtype=results, stype=types, see="9.7.6.1"))
+        rows.append(row(syntax, test=test, combine=_COMBINE, dtype=results, stype=types, see=_COMPARE_SECTION))
     return tuple(rows)
 
 
 _SELECT: Final = (
-    row("selp.type d, a, b, c:pred", type=_PLAIN, see="9.7.6.3"),
-    row("slct.type.s32 d, a:0, b:0, c", type=_PLAIN, see="9.7.6.4"),
-    row("slct{.ftz}.type.f32 d, a:0, b:0, c", type=_PLAIN, see="9.7.6.4"),
+    row("selp.type d, a, b, c:pred", type=_PLAIN, see=_COMPARE_SECTION),
+    row("slct.type.s32 d, a:0, b:0, c", type=_PLAIN, see=_COMPARE_SECTION),
+    row("slct{.ftz}.type.f32 d, a:0, b:0, c", type=_PLAIN, see=_COMPARE_SECTION),
 )
 
-_MOVE: Final = (row("mov.type d, a:any", type="pred " + _PLAIN + " b128", see="9.7.9.3"),)
+_MOVE: Final = (row("mov.type d, a:any", type="pred " + _PLAIN + " b128", see=_MOVE_SECTION),)
 
 _TO_INTEGER: Final = "rni rzi rmi rpi"
-_SEE: Final = "9.7.9.21"
 
 _CONVERT_INTEGERS: Final = (
-    relaxed_row("cvt{.sat}.dtype.stype d, a", dtype=_BYTES_UP, stype=_BYTES_UP, see=_SEE),
-    relaxed_row("cvt.rnd{.ftz}{.sat}.dtype.f32 d, a", rnd=_TO_INTEGER, dtype=_BYTES_UP, see=_SEE),
-    relaxed_row("cvt.rnd{.sat}.dtype.stype d, a", rnd=_TO_INTEGER, dtype=_BYTES_UP, stype="f16 f64", see=_SEE),
-    relaxed_row("cvt.rnd.dtype.bf16 d, a", rnd=_TO_INTEGER, dtype=_INTEGERS, see=_SEE),
-    relaxed_row("cvt.rnd{.ftz}{.sat}.f32.stype d, a", rnd=_ROUND, stype=_BYTES_UP, see=_SEE),
-    relaxed_row("cvt.rnd{.sat}.dtype.stype d, a", rnd=_ROUND, dtype="f16 f64", stype=_BYTES_UP, see=_SEE),
-    relaxed_row("cvt.rnd.bf16.stype d, a", rnd=_ROUND, stype=_INTEGERS, see=_SEE),
+    relaxed_row("cvt{.sat}.dtype.stype d, a", dtype=_BYTES_UP, stype=_BYTES_UP, see=_MOVE_SECTION),
+    relaxed_row("cvt.rnd{.ftz}{.sat}.dtype.f32 d, a", rnd=_TO_INTEGER, dtype=_BYTES_UP, see=_MOVE_SECTION),
+    relaxed_row("cvt.rnd{.sat}.dtype.stype d, a", rnd=_TO_INTEGER, dtype=_BYTES_UP, stype="f16 f64", see=_MOVE_SECTION),
+    relaxed_row("cvt.rnd.dtype.bf16 d, a", rnd=_TO_INTEGER, dtype=_INTEGERS, see=_MOVE_SECTION),
+    relaxed_row("cvt.rnd{.ftz}{.sat}.f32.stype d, a", rnd=_ROUND, stype=_BYTES_UP, see=_MOVE_SECTION),
+    relaxed_row("cvt.rnd{.sat}.dtype.stype d, a", rnd=_ROUND, dtype="f16 f64", stype=_BYTES_UP, see=_MOVE_SECTION),
+    relaxed_row("cvt.rnd.bf16.stype d, a", rnd=_ROUND, stype=_INTEGERS, see=_MOVE_SECTION),
 )
 
 _CONVERT_FLOATS: Final = (
     # to the same width: rounding to an integral value is optional
-    relaxed_row("cvt{.rnd}{.ftz}{.sat}.f32.f32 d, a", rnd=_TO_INTEGER, see=_SEE),
-    relaxed_row("cvt{.rnd}{.sat}.f64.f64 d, a", rnd=_TO_INTEGER, see=_SEE),
-    relaxed_row("cvt{.rnd}{.sat}.f16.f16 d, a", rnd=_TO_INTEGER, see=_SEE),
-    relaxed_row("cvt{.rnd}.bf16.bf16 d, a", rnd=_TO_INTEGER, see=_SEE),
+    relaxed_row("cvt{.rnd}{.ftz}{.sat}.f32.f32 d, a", rnd=_TO_INTEGER, see=_MOVE_SECTION),
+    relaxed_row("cvt{.rnd}{.sat}.f64.f64 d, a", rnd=_TO_INTEGER, see=_MOVE_SECTION),
+    relaxed_row("cvt{.rnd}{.sat}.f16.f16 d, a", rnd=_TO_INTEGER, see=_MOVE_SECTION),
+    relaxed_row("cvt{.rnd}.bf16.bf16 d, a", rnd=_TO_INTEGER, see=_MOVE_SECTION),
     # wider: exact
-    relaxed_row("cvt{.ftz}{.sat}.f32.f16 d, a", see=_SEE),
-    relaxed_row("cvt{.ftz}{.sat}.f64.f32 d, a", see=_SEE),
-    relaxed_row("cvt{.sat}.f64.f16 d, a", see=_SEE),
-    relaxed_row("cvt{.rnd}{.ftz}.f32.bf16 d, a", rnd=_ROUND, see=_SEE),
-    relaxed_row("cvt{.rnd}.f64.bf16 d, a", rnd=_ROUND, see=_SEE),
-    relaxed_row("cvt{.rnd}.dtype.stype d, a", rnd=_ROUND, dtype="f16", stype="bf16", see=_SEE),
-    relaxed_row("cvt{.rnd}.dtype.stype d, a", rnd=_ROUND, dtype="bf16", stype="f16", see=_SEE),
+    relaxed_row("cvt{.ftz}{.sat}.f32.f16 d, a", see=_MOVE_SECTION),
+    relaxed_row("cvt{.ftz}{.sat}.f64.f32 d, a", see=_MOVE_SECTION),
+    relaxed_row("cvt{.sat}.f64.f16 d, a", see=_MOVE_SECTION),
+    relaxed_row("cvt{.rnd}{.ftz}.f32.bf16 d, a", rnd=_ROUND, see=_MOVE_SECTION),
+    relaxed_row("cvt{.rnd}.f64.bf16 d, a", rnd=_ROUND, see=_MOVE_SECTION),
+    relaxed_row("cvt{.rnd}.dtype.stype d, a", rnd=_ROUND, dtype="f16", stype="bf16", see=_MOVE_SECTION),
+    relaxed_row("cvt{.rnd}.dtype.stype d, a", rnd=_ROUND, dtype="bf16", stype="f16", see=_MOVE_SECTION),
     # narrower: rounding is required
-    relaxed_row("cvt.rnd{.ftz}{.sat}.f32.f64 d, a", rnd=_ROUND, see=_SEE),
-    relaxed_row("cvt.rnd{.ftz}{.sat}.f16.f32 d, a", rnd=_ROUND, see=_SEE),
-    relaxed_row("cvt.rnd{.sat}.f16.f64 d, a", rnd=_ROUND, see=_SEE),
-    relaxed_row("cvt.rnd{.ftz}.bf16.f32 d, a", rnd=_ROUND, see=_SEE),
-    relaxed_row("cvt.rnd.bf16.f64 d, a", rnd=_ROUND, see=_SEE),
-    relaxed_row("cvt.rnd{.relu}{.satfinite}.dtype.f32 d, a", rnd="rn rz", dtype="f16 bf16", see=_SEE),
+    relaxed_row("cvt.rnd{.ftz}{.sat}.f32.f64 d, a", rnd=_ROUND, see=_MOVE_SECTION),
+    relaxed_row("cvt.rnd{.ftz}{.sat}.f16.f32 d, a", rnd=_ROUND, see=_MOVE_SECTION),
+    relaxed_row("cvt.rnd{.sat}.f16.f64 d, a", rnd=_ROUND, see=_MOVE_SECTION),
+    relaxed_row("cvt.rnd{.ftz}.bf16.f32 d, a", rnd=_ROUND, see=_MOVE_SECTION),
+    relaxed_row("cvt.rnd.bf16.f64 d, a", rnd=_ROUND, see=_MOVE_SECTION),
+    relaxed_row("cvt.rnd{.relu}{.satfinite}.dtype.f32 d, a", rnd="rn rz", dtype="f16 bf16", see=_MOVE_SECTION),
 )
 
 _CONVERT_PACKED: Final = (
-    relaxed_row("cvt.rnd{.relu}{.satfinite}.dtype.f32 d, a, b", rnd="rn rz", dtype="f16x2 bf16x2", see=_SEE),
-    relaxed_row("cvt.rna{.satfinite}.tf32.f32 d, a", see=_SEE),
-    relaxed_row("cvt.rnd{.relu}{.satfinite}.tf32.f32 d, a", rnd="rn rz", see=_SEE),
-    relaxed_row("cvt.rn.satfinite{.relu}.dtype.f32 d, a, b", dtype=_PACKED_BYTES, see=_SEE),
-    relaxed_row("cvt.rn.satfinite{.relu}.dtype.f16x2 d, a", dtype=_PACKED_BYTES, see=_SEE),
-    relaxed_row("cvt.rn{.relu}.f16x2.stype d, a", stype=_PACKED_BYTES, see=_SEE),
-    row("cvt.pack.sat.dtype.stype d:b32, a, b", dtype="u16 s16", stype="s32", see="9.7.9.22"),
-    row("cvt.pack.sat.dtype.stype.b32 d:b32, a:1, b:1, c", dtype="u8 s8", stype="s32", see="9.7.9.22"),
+    relaxed_row("cvt.rnd{.relu}{.satfinite}.dtype.f32 d, a, b", rnd="rn rz", dtype="f16x2 bf16x2", see=_MOVE_SECTION),
+    relaxed_row("cvt.rna{.satfinite}.tf32.f32 d, a", see=_MOVE_SECTION),
+    relaxed_row("cvt.rnd{.relu}{.satfinite}.tf32.f32 d, a", rnd="rn rz", see=_MOVE_SECTION),
+    relaxed_row("cvt.rn.satfinite{.relu}.dtype.f32 d, a, b", dtype=_PACKED_BYTES, see=_MOVE_SECTION),
+    relaxed_row("cvt.rn.satfinite{.relu}.dtype.f16x2 d, a", dtype=_PACKED_BYTES, see=_MOVE_SECTION),
+    relaxed_row("cvt.rn{.relu}.f16x2.stype d, a", stype=_PACKED_BYTES, see=_MOVE_SECTION),
+    row("cvt.pack.sat.dtype.stype d:b32, a, b", dtype="u16 s16", stype="s32", see=_MOVE_SECTION),
+    row("cvt.pack.sat.dtype.stype.b32 d:b32, a:1, b:1, c", dtype="u8 s8", stype="s32", see=_MOVE_SECTION),
 )
 
 _CONVERT: Final = _CONVERT_INTEGERS + _CONVERT_FLOATS + _CONVERT_PACKED

@@ -1,4 +1,4 @@
-"""Instruction rows: loads, stores, addresses and atomics (PTX ISA 9.7.9, 9.7.13)."""
+"""Instruction rows: loads, stores, addresses and atomics."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from zcuda_async.ptx.table_syntax import Row, relaxed_row, row
 
 __all__ = ("MEMORY_ROWS", "SPACES")
 
+# Sections of the PTX ISA manual; by title, because their numbers change between versions.
+_MOVE_SECTION: Final = "Data Movement and Conversion"
+_SYNC_SECTION: Final = "Parallel Synchronization and Communication"
+
 SPACES: Final = ("global", "shared", "local", "const", "param", "shared::cluster")
 """State spaces as instructions carry them (``shared::cta`` reads as ``shared``)."""
 
 _SHARED: Final = "shared shared::cta shared::cluster"
 _LOADABLE: Final = f"global {_SHARED} local const param param::entry param::func"
 _STORABLE: Final = f"global {_SHARED} local param param::func"
-_VOLATILE: Final = f"global {_SHARED} local const param"
 _SHARING: Final = f"global {_SHARED}"
 _SCOPES: Final = "cta cluster gpu sys"
 _VECTORS: Final = "v2 v4 v8"
@@ -32,49 +35,49 @@ _STORE_TAIL: Final = "{.vec}.type [a], b{, policy:b64}"
 
 
 def _load(syntax: str, **sets: str) -> Row:
-    return relaxed_row(syntax, see="9.7.9.8", vec=_VECTORS, type=_TYPES, **_CACHING, **sets)
+    return relaxed_row(syntax, see=_MOVE_SECTION, vec=_VECTORS, type=_TYPES, **_CACHING, **sets)
 
 
 def _store(syntax: str, **sets: str) -> Row:
-    return relaxed_row(syntax, see="9.7.9.11", vec=_VECTORS, type=_TYPES, **_CACHING, **sets)
+    return relaxed_row(syntax, see=_MOVE_SECTION, vec=_VECTORS, type=_TYPES, **_CACHING, **sets)
 
 
 _LOAD: Final = (
     _load(f"ld{{.weak}}{{.space}}{{.cache}}{_HINTS}{_LOAD_TAIL}", space=_LOADABLE, cache="ca cg cs lu cv"),
-    _load("ld.volatile{.space}{.fetch}{.vec}.type d, [a]", space=_VOLATILE),
+    _load("ld.volatile{.space}{.fetch}{.vec}.type d, [a]", space=_SHARING),
     _load(f"ld.order.scope{{.space}}{_HINTS}{_LOAD_TAIL}", order="relaxed acquire", scope=_SCOPES, space=_SHARING),
     _load("ld.mmio.relaxed.sys{.global}.type d, [a]"),
     _load(f"ld.global{{.cache}}.nc{_HINTS}{_LOAD_TAIL}", cache="ca cg cs"),
-    relaxed_row("ldu{.space}{.vec}.type d, [a]", space="global", vec="v2 v4", type=_TYPES, see="9.7.9.10"),
+    relaxed_row("ldu{.space}{.vec}.type d, [a]", space="global", vec="v2 v4", type=_TYPES, see=_MOVE_SECTION),
 )
 
 _STORE: Final = (
     _store(f"st{{.weak}}{{.space}}{{.cache}}{_HINTS}{_STORE_TAIL}", space=_STORABLE, cache="wb cg cs wt"),
-    _store("st.volatile{.space}{.vec}.type [a], b", space=_VOLATILE),
+    _store("st.volatile{.space}{.vec}.type [a], b", space=_SHARING),
     _store(f"st.order.scope{{.space}}{_HINTS}{_STORE_TAIL}", order="relaxed release", scope=_SCOPES, space=_SHARING),
     _store("st.mmio.relaxed.sys{.global}.type [a], b"),
 )
 
 _ADDRESSES: Final = (
-    row("prefetch{.space}.level [a]", space="global local", level="L1 L2", see="9.7.9.15"),
-    row("prefetch.global.level [a]", level="L2::evict_last L2::evict_normal", see="9.7.9.15"),
-    row("prefetchu.L1 [a]", see="9.7.9.15"),
-    row("applypriority{.global}.L2::evict_normal [a], size:128..128", see="9.7.9.16"),
-    row("discard{.global}.L2 [a], size:128..128", see="9.7.9.17"),
+    row("prefetch{.space}.level [a]", space="global local", level="L1 L2", see=_MOVE_SECTION),
+    row("prefetch.global.level [a]", level="L2::evict_last L2::evict_normal", see=_MOVE_SECTION),
+    row("prefetchu.L1 [a]", see=_MOVE_SECTION),
+    row("applypriority{.global}.L2::evict_normal [a], size:128..128", see=_MOVE_SECTION),
+    row("discard{.global}.L2 [a], size:128..128", see=_MOVE_SECTION),
     row(
         "isspacep.space p, a:b64",
         space=f"global local const {_SHARED} param param::entry",
-        see="9.7.9.19",
+        see=_MOVE_SECTION,
     ),
     row(
         "cvta.space.u64 d, a:any",
         space=f"global local const {_SHARED} param param::entry",
-        see="9.7.9.20",
+        see=_MOVE_SECTION,
     ),
     row(
         "cvta.to.space.u64 d, a",
         space=f"global local const {_SHARED} param param::entry",
-        see="9.7.9.20",
+        see=_MOVE_SECTION,
     ),
 )
 
@@ -87,15 +90,15 @@ _OPERATIONS: Final = (
 )
 
 
-def _atom(tail: str, operands: str, **sets: str) -> Row:
+def _atom(tail: str, operands: str, *, space: str = _SHARING, **sets: str) -> Row:
     syntax = f"atom{{.order}}{{.scope}}{{.space}}{tail}{{.L2::cache_hint}}.type d, [a], {operands}{{, policy:b64}}"
     order = "relaxed acquire release acq_rel"
-    return row(syntax, order=order, scope=_SCOPES, space=_SHARING, see="9.7.13.5", **sets)
+    return row(syntax, order=order, scope=_SCOPES, space=space, see=_SYNC_SECTION, **sets)
 
 
-def _red(tail: str, **sets: str) -> Row:
+def _red(tail: str, *, space: str = _SHARING, **sets: str) -> Row:
     syntax = f"red{{.order}}{{.scope}}{{.space}}{tail}{{.L2::cache_hint}}.type [a], b{{, policy:b64}}"
-    return row(syntax, order="relaxed release", scope=_SCOPES, space=_SHARING, see="9.7.13.7", **sets)
+    return row(syntax, order="relaxed release", scope=_SCOPES, space=space, see=_SYNC_SECTION, **sets)
 
 
 _ATOMIC: Final = (
@@ -103,30 +106,30 @@ _ATOMIC: Final = (
     _atom(".add.noftz", "b", type="f16 f16x2 bf16 bf16x2"),
     _atom(".exch", "b", type="b32 b64 b128"),
     _atom(".cas", "b, c", type="b16 b32 b64 b128"),
-    _atom(".add.vec", "b", vec="v2 v4", type="f32"),
-    _atom(".operation.noftz.vec", "b", operation="add min max", vec="v2 v4 v8", type="f16 bf16"),
-    _atom(".operation.noftz.vec", "b", operation="add min max", vec="v2 v4", type="f16x2 bf16x2"),
+    _atom(".add.vec", "b", vec="v2 v4", type="f32", space="global"),
+    _atom(".operation.noftz.vec", "b", operation="add min max", vec="v2 v4 v8", type="f16 bf16", space="global"),
+    _atom(".operation.noftz.vec", "b", operation="add min max", vec="v2 v4", type="f16x2 bf16x2", space="global"),
     *(_red(".operation", operation=operation, type=types) for operation, types in _OPERATIONS),
     _red(".add.noftz", type="f16 f16x2 bf16 bf16x2"),
-    _red(".add.vec", vec="v2 v4", type="f32"),
-    _red(".operation.noftz.vec", operation="add min max", vec="v2 v4 v8", type="f16 bf16"),
-    _red(".operation.noftz.vec", operation="add min max", vec="v2 v4", type="f16x2 bf16x2"),
+    _red(".add.vec", vec="v2 v4", type="f32", space="global"),
+    _red(".operation.noftz.vec", operation="add min max", vec="v2 v4 v8", type="f16 bf16", space="global"),
+    _red(".operation.noftz.vec", operation="add min max", vec="v2 v4", type="f16x2 bf16x2", space="global"),
 )
 
 _ASYNC_COPY: Final = (
     row(
         "cp.async.ca.shared.global{.L2::cache_hint}{.fetch} [to], [from], size:4..16{, used:u32}{, policy:b64}",
         fetch=_CACHING["fetch"],
-        see="9.7.9.25.3.1",
+        see=_MOVE_SECTION,
     ),
     row(
         "cp.async.cg.shared.global{.L2::cache_hint}{.fetch} [to], [from], size:16..16{, used:u32}{, policy:b64}",
         fetch=_CACHING["fetch"],
-        see="9.7.9.25.3.1",
+        see=_MOVE_SECTION,
     ),
-    row("cp.async.commit_group", see="9.7.9.25.3.2"),
-    row("cp.async.wait_group count:0..1000000", see="9.7.9.25.3.3"),
-    row("cp.async.wait_all", see="9.7.9.25.3.3"),
+    row("cp.async.commit_group", see=_MOVE_SECTION),
+    row("cp.async.wait_group count:0..1000000", see=_MOVE_SECTION),
+    row("cp.async.wait_all", see=_MOVE_SECTION),
 )
 
 MEMORY_ROWS: Final[tuple[Row, ...]] = (*_LOAD, *_STORE, *_ADDRESSES, *_ATOMIC, *_ASYNC_COPY)

@@ -1,4 +1,4 @@
-"""Which declared register types an operand of a given type accepts (PTX ISA 9.4, operand size table)."""
+"""Which declared register types an operand of a given type accepts."""
 
 from __future__ import annotations
 
@@ -28,11 +28,8 @@ def registers_for(type_: str, *, relaxed: bool = False) -> frozenset[str]:
     if type_ in TYPE_BITS and type_[0] == "b" and type_[1:].isdigit():
         wide = {width} if not relaxed else {bits for bits in TYPE_BITS.values() if bits >= width}
         return frozenset(name for name in REGISTER_TYPES - {"pred"} if TYPE_BITS[name] in wide)
-    elif type_[0] in "us":
-        same = {f"{kind}{width}" for kind in "bus"}
-    else:
+    if type_[0] not in "us":
         bits_types = {f"b{bits}" for bits in (16, 32, 64) if bits == width or (relaxed and bits > width)}
         return frozenset(({type_} & REGISTER_TYPES) | bits_types)
-    if relaxed:
-        same |= {f"{kind}{bits}" for kind in "bus" for bits in (16, 32, 64) if bits > width}
-    return frozenset(same & REGISTER_TYPES)
+    wide = {width} | ({bits for bits in (16, 32, 64) if bits > width} if relaxed else set())
+    return frozenset(f"{kind}{bits}" for kind in "bus" for bits in wide) & REGISTER_TYPES

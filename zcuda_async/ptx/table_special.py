@@ -1,4 +1,4 @@
-"""The special registers that may be read, with their types (PTX ISA 10)."""
+"""The special registers that may be read, with their types."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A row is the syntax line of the PTX manual with a few marks added::
 
-    row("add{.rnd}{.ftz}{.sat}.type d, a, b", rnd=ROUNDINGS, type="f32", see="9.7.3.3")
+    row("add{.rnd}{.ftz}{.sat}.f32 d, a, b", rnd="rn rz rm rp", see="Floating-Point")
 
 * ``{.x}`` may be left out, ``.x`` may not.  `x` is one of the keyword arguments, which lists what may
   stand there, or else the spelling itself.  A slot whose spellings are types is a type slot.
@@ -11,8 +11,8 @@ A row is the syntax line of the PTX manual with a few marks added::
 * An operand's type is that of the first type slot when it is the destination and of the last type
   slot when it is a source.  ``b:u32`` states it; ``b:0`` names a type slot; ``d:wide`` is twice as
   wide as the type; ``c:0..255`` is a constant in that range and ``a:u32(0..15)`` a register or a
-  constant in that range; ``a:any`` also takes symbols and (for ``mov``) vectors; ``a:label``, ``a:labels``, ``a:callee``,
-  ``a:list`` and ``a:name`` belong to branches and calls.
+  constant in that range; ``a:any`` also takes symbols and (for ``mov``) vectors; ``a:label``,
+  ``a:labels``, ``a:callee``,  ``a:list`` and ``a:name`` belong to branches and calls.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Row:
 
     `destinations` counts the leading operands that are written (``d|p`` is one operand whose second
     half is `Instruction.second_destination`).  `relaxed` rows take registers wider than the type.
-    `see` is the section of the PTX ISA manual.
+    `see` is the title of its section in the PTX ISA manual.
     """
 
     opcode: str

@@ -15,6 +15,8 @@ __all__ = ("COMMON_RULES", "INSTRUCTION_RULES", "InstructionRule")
 InstructionRule: TypeAlias = Callable[[Instruction, Context], str | None]
 
 _WARP: Final = 32
+_WIDEST: Final = 256
+"""Widest vector access, in bits."""
 
 
 def _guard(item: Instruction, _context: Context) -> str | None:
@@ -95,11 +97,29 @@ def _call(item: Instruction, context: Context) -> str | None:
     )
 
 
+def _vector_size(item: Instruction, _context: Context) -> str | None:
+    lanes = next((int(part[1:]) for part in item.modifiers if part in ("v2", "v4", "v8")), 1)
+    width = TYPE_WIDTHS[item.types[0]] * lanes
+    if width <= _WIDEST:
+        return None
+    return f"accesses {width // 8} bytes at once; at most {_WIDEST // 8} are possible"
+
+
+def _copy_size(item: Instruction, _context: Context) -> str | None:
+    """``cp.async.ca`` copies 4, 8 or 16 bytes."""
+    size = item.operands[2] if len(item.operands) > 2 else None
+    if not isinstance(size, Immediate) or size.value in (4, 8, 16):
+        return None
+    return f"copies 4, 8 or 16 bytes, not {size.value}"
+
+
 COMMON_RULES: Final[tuple[InstructionRule, ...]] = (_guard, _second_destination, _negation)
 
 INSTRUCTION_RULES: Final[Mapping[str, tuple[InstructionRule, ...]]] = {
     "bar": (_thread_count,),
     "barrier": (_thread_count,),
     "call": (_call,),
-    "ld": (_parameter_bounds,),
+    "cp": (_copy_size,),
+    "ld": (_parameter_bounds, _vector_size),
+    "st": (_vector_size,),
 }

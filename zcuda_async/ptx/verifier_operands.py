@@ -51,7 +51,8 @@ def _register(operand: Operand, wanted: Expected, item: Instruction, context: Co
         return _wrong_kind(wanted, f"the register '{_shown(operand)}'")
     if operand.type in wanted.registers:
         return None
-    return f"operand {wanted.slot.name} must be a register of type {_dotted(wanted)}, got '{_shown(operand)}' of type .{operand.type}"
+    found = f"'{_shown(operand)}' of type .{operand.type}"
+    return f"operand {wanted.slot.name} must be a register of type {_dotted(wanted)}, got {found}"
 
 
 def _special(operand: Operand, wanted: Expected, item: Instruction, context: Context) -> str | None:
@@ -168,7 +169,8 @@ def _elements(operand: VectorOperand, wanted: Expected, fits: frozenset[str], al
     for element in operand.elements:
         match element:
             case Register() if element.type not in fits:
-                return f"vector elements must be registers of type {allowed}, got '{_shown(element)}' of type .{element.type}"
+                found = f"'{_shown(element)}' of type .{element.type}"
+                return f"vector elements must be registers of type {allowed}, got {found}"
             case Register():
                 types.add(element.type)
             case Immediate() if not wanted.is_destination:

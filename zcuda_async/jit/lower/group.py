@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from zcuda_async.jit.builder import Builder, Type, llvm_type
 from zcuda_async.jit.cfg import Block
 from zcuda_async.jit.layout import KernelLayout
+from zcuda_async.jit.registers import writes
 from zcuda_async.jit.shapes import Analysis, Shape, Transfer
 from zcuda_async.ptx.errors import PtxError
 from zcuda_async.ptx.ir import (
@@ -64,6 +65,9 @@ class Group:
         self.kept: frozenset[str] = frozenset()
         self.block: Block | None = None
         self.specials: dict[tuple[str, int], str] = {}
+        self.strides: dict[tuple[int, int], str] = {}
+        self.ahead: dict[tuple[int, int], str] = {}
+        self._changing: dict[tuple[int, int], frozenset[str]] = {}
 
     # ------------------------------------------------------------------ shapes and types
 
@@ -218,6 +222,25 @@ class Group:
             condition = mask
         old, _, _ = self.raw(register, part)
         return self.builder.select(kind, condition, value, old)
+
+    def advances(self, operand: Operand) -> bool:
+        """Whether an address changes from one iteration to the next of the loop that the block is in."""
+        base = getattr(operand, "base", None)
+        if self.block is None or not isinstance(base, Register):
+            return False
+        index, flow = self.block.index, self.analysis.flow
+        around = [(head, last) for head, last in flow.regions.items() if head <= index <= last]
+        if not around:
+            return False
+        region = max(around)
+        if region not in self._changing:
+            self._changing[region] = frozenset(
+                register.name
+                for block in flow.blocks[region[0] : region[1] + 1]
+                for instruction in block.instructions
+                for register in writes(instruction)
+            )
+        return base.name in self._changing[region]
 
     # ------------------------------------------------------------------ masks
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ("MEMORY", "Place", "place", "space_of")
 
 _SPACES: Final = ("global", "shared", "local", "param", "const")
+_LINE: Final = 64
+_AHEAD: Final = 8
+"""How many iterations ahead a loop's loads are prefetched."""
 _TAGS: Final = {"global": "!tbaa !3", "shared": "!tbaa !5", "local": "!tbaa !7", "const": "!tbaa !3"}
 
 
@@ -85,11 +88,11 @@ def place(group: Group, operand: Operand, space: str, part: int) -> Place:
 
 def _shared_pointer(group: Group) -> str:
     base = worker_field(group, "shared")
-    return group.builder.op(f"inttoptr i64 {base} to ptr")
+    return group.builder.hoist(f"inttoptr i64 {base} to ptr")
 
 
 def _params_pointer(group: Group) -> str:
-    return group.builder.op(f"inttoptr i64 {launch_field(group, 'params')} to ptr")
+    return group.builder.hoist(f"inttoptr i64 {launch_field(group, 'params')} to ptr")
 
 
 def _symbol_place(
@@ -147,6 +150,30 @@ def load(group: Group, instruction: Instruction) -> None:
         group.write(destination, column, elem, plain, instruction.guard, signed=signed)
 
 
+def _prefetch(group: Group, instruction: Instruction, pointer: str, size: int, part: int) -> None:
+    """Ask for what the same load will want a few iterations on.
+
+    A group walks its own part of the data with the stride of the whole block or grid, which hardware
+    prefetchers follow badly: they stop at page ends.  The stride is the distance from the last time.
+    """
+    builder = group.builder
+    if part * group.lanes * size % _LINE and group.lanes * size < _LINE:
+        return  # the line was asked for by an earlier part
+    here = builder.op(f"ptrtoint ptr {pointer} to i64")
+    key = (instruction.span.line, instruction.span.column)
+    if part == 0:
+        slot = group.strides.setdefault(key, builder.alloca("i64", 8))
+        last = builder.op(f"load i64, ptr {slot}")
+        builder.line(f"store i64 {here}, ptr {slot}")
+        step = builder.op(f"sub i64 {here}, {last}")
+        group.ahead[key] = builder.op(f"mul i64 {step}, {_AHEAD}")
+    for line in range(0, max(1, group.lanes * size), _LINE):
+        there = builder.op(f"add i64 {here}, {group.ahead[key]}")
+        target = builder.op(f"inttoptr i64 {there} to ptr")
+        at = builder.op(f"getelementptr i8, ptr {target}, i64 {line}")
+        builder.call("void", "llvm.prefetch.p0", [("ptr", at), ("i32", "0"), ("i32", "3"), ("i32", "1")])
+
+
 def _is_ordered(instruction: Instruction) -> bool:
     """Whether other threads' writes must be seen: no hoisting, no merging."""
     return any(instruction.has(name) for name in ("volatile", "relaxed", "acquire", "release", "mmio"))
@@ -164,6 +191,8 @@ def _load_part(
         return _load_by_lane(group, instruction, where, count, mask)
     tag = _tag(space_of(instruction))
     if stride == size * count and count in (1, 2, 4):
+        if group.advances(instruction.operands[1]):
+            _prefetch(group, instruction, where.pointer, size * count, part)
         return _load_consecutive(group, where.pointer, elem, size, count, mask, tag)
     kind = group.vector(elem)
     return [_gather(group, kind, _spread(group, where, size * index), size, mask, tag) for index in range(count)]

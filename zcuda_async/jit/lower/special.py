@@ -17,10 +17,13 @@ _I32 = Type("i32")
 
 
 def _field(group: Group, base: str, fields: dict[str, tuple[int, str]], name: str) -> str:
-    """A field of the Launch or Worker struct that does not change while the kernel runs."""
+    """A field of the Launch or Worker struct that does not change while the kernel runs.
+
+    It is read once, on entry: a read in a loop can falsely depend on the loop's stores.
+    """
     offset, kind = fields[name]
-    where = group.builder.op(f"getelementptr i8, ptr {base}, i64 {offset}")
-    return group.builder.op(f"load {kind}, ptr {where}, align 8, !invariant.load !9")
+    where = group.builder.hoist(f"getelementptr i8, ptr {base}, i64 {offset}")
+    return group.builder.hoist(f"load {kind}, ptr {where}, align 4, !invariant.load !9")
 
 
 def launch_field(group: Group, name: str) -> str:

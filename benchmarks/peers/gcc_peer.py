@@ -1,0 +1,59 @@
+"""gcc: hand-written C with OpenMP and SIMD, the practical limit on this machine."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.peers.base import PeerMissing, Run
+from benchmarks.problems import Problem
+
+__all__ = ("open_peer",)
+
+_SOURCE: Final = Path(__file__).with_name("kernels.c")
+_FLAGS: Final = "-O3 -march=native -mprefer-vector-width=512 -ffast-math -fopenmp -shared -fPIC".split()
+
+
+class _Gcc:
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+
+    async def prepare(self, problem: Problem) -> Run:
+        function = getattr(self._library, problem.kernel)
+        arguments = [_c_value(value) for value in problem.arguments.values()]
+
+        async def launch() -> None:
+            function(*arguments)
+
+        return Run(launch)
+
+
+def _c_value(value: Any) -> Any:
+    match value:
+        case np.ndarray():
+            return ctypes.c_void_p(value.ctypes.data)
+        case np.float32():
+            return ctypes.c_float(float(value))
+        case float():
+            return ctypes.c_double(value)
+        case _:
+            return ctypes.c_int(value)
+
+
+@asynccontextmanager
+async def open_peer() -> AsyncIterator[_Gcc]:
+    """Compile the library."""
+    if shutil.which("gcc") is None:
+        raise PeerMissing("no gcc on PATH")
+    with tempfile.TemporaryDirectory() as directory:
+        library = str(Path(directory) / "kernels.so")
+        subprocess.run(["gcc", *_FLAGS, "-o", library, str(_SOURCE), "-lm"], check=True)
+        yield _Gcc(ctypes.CDLL(library))
