@@ -91,6 +91,9 @@ BODIES: Final = {
     "overflow": """
         %deep = call i64 @recurse(i64 %block, ptr %params)
     """,
+    "unresolved": """
+        call void @zc_no_such_function()
+    """,
     # out[block] = the first bytes of worker memory are usable: write and read shared and scratch
     "memory": """
         %p_out = load ptr, ptr %params
@@ -131,6 +134,7 @@ BODIES: Final = {
 
 _RECURSE: Final = """
 declare void @llvm.trap()
+declare void @zc_no_such_function()
 declare i64 @syscall(i64, ...)
 define i64 @recurse(i64 %n, ptr %p) noinline {
   %frame = alloca [4096 x i8]

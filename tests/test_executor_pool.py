@@ -133,6 +133,43 @@ async def test_finished_launches_keep_their_results_when_a_worker_dies() -> None
         assert words(arena, out, 1) == [100]
 
 
+async def test_code_with_an_unknown_symbol_is_a_fault() -> None:
+    async with open_pool(1) as (pool, _):
+        (pid,) = pool.worker_pids
+        fault = await fault_of(pool, "unresolved", 0)
+        assert fault.code == Status.cudaErrorInvalidKernelImage
+        assert fault.detail.startswith(f"worker 0 (pid {pid}): cannot load kernel zc_unresolved: Failed to materialize")
+
+
+async def test_workers_that_cannot_start_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = [entry for entry in sys.path if "site-packages" not in entry]
+    arena = Arena(MIB, 64 * MIB)
+    async with anyio.create_task_group() as task_group:
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "path", missing)
+            pool = await PoolExecutor.start(arena, task_group, 1)
+        (pid,) = pool.worker_pids
+        fault = await fault_of(pool, "fill", 0)
+        expected = f"worker 0 (pid {pid}) exited with status 1 before it was ready; its error output may say more"
+        assert fault == Fault(Status.cudaErrorInitializationError, expected)
+        await pool.reset()
+        assert (await run(pool, request("fill", arena.device_heap.allocate(8)))).fault is None
+        await pool.aclose()
+    arena.close()
+
+
+async def test_rarely_used_kernels_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zcuda_async.executor.codes._LIMIT", 2)
+    async with open_pool() as (pool, arena):
+        out = arena.device_heap.allocate(8 * 100)
+        for _ in range(3):
+            for name in ("fill", "count", "memory", "total"):
+                assert (await run(pool, request(name, out, grid=(100, 1, 1)))).fault is None
+        assert words(arena, out, 3) == [100, 2, 4]
+        # Two kernels and the launch slots.
+        assert len(arena.host_heap) == 3
+
+
 async def test_reset_makes_the_pool_whole() -> None:
     async with open_pool() as (pool, arena):
         out = arena.device_heap.allocate(8 * 1000)

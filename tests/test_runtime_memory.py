@@ -17,7 +17,7 @@ import zcuda_async as zc
 pytestmark = pytest.mark.anyio
 
 MIB = 1 << 20
-SIZES = [1, 1000, 256 * 1024, 256 * 1024 + 1, 3 * MIB]
+SIZES = [1, 1000, MIB, MIB + 1, 3 * MIB]
 
 
 def pattern(size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

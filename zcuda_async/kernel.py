@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.errors import CompileError, LaunchError, Status
-from zcuda_async.jit.info import KernelCode
 from zcuda_async.launch import ArgumentPacker, LaunchConfig
 from zcuda_async.op import Completion
 
 if TYPE_CHECKING:
     from zcuda_async.context import Context
-    from zcuda_async.jit.info import KernelInfo, ParamInfo
+    from zcuda_async.jit.info import KernelCode, KernelInfo, ParamInfo
     from zcuda_async.module import Module
 
 __all__ = ("Kernel",)
@@ -103,10 +102,7 @@ class Kernel:
         code = self._codes.get(block)
         if code is None:
             code = self._codes[block] = Completion()
-            if self.context.needs_code:
-                self.context.start_task(self._compile, block, code)
-            else:
-                code.resolve(KernelCode(self.name, block, "", b"", self._info.static_shared))
+            self.context.start_task(self._compile, block, code)
         return code
 
     async def _compile(self, block: tuple[int, int, int], code: Completion[KernelCode]) -> None:

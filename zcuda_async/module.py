@@ -9,6 +9,7 @@ import anyio
 import anyio.to_thread
 
 from zcuda_async.errors import CompileError, CudaError, Status
+from zcuda_async.jit.info import KernelCode
 from zcuda_async.kernel import Kernel
 from zcuda_async.memory.buffer import Buffer
 from zcuda_async.op import Completion
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from zcuda_async.context import Context
-    from zcuda_async.jit.info import KernelCode, ModuleInfo
+    from zcuda_async.jit.info import ModuleInfo
 
 __all__ = ("Module",)
 
@@ -123,7 +124,12 @@ class Module:
         self.close()
 
     async def compile_kernel(self, kernel: str, block: tuple[int, int, int]) -> KernelCode:
-        """Have the compiler make one kernel's code; `Kernel` calls this once per block shape."""
+        """Have the compiler make one kernel's code; `Kernel` calls this once per block shape.
+
+        For an executor that computes nothing it stays empty.
+        """
+        if not self.context.needs_code:
+            return KernelCode(kernel, block, "", b"", 0)
         compiler = await self.context.get_compiler()
         return await compiler.compile(self._text, self._filename, kernel, block)
 

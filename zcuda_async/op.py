@@ -312,10 +312,10 @@ class Op(Completion[R]):
             self._error = error
             self._state = _FAILED
             context.note_failure(self)
-        self._settle()
-        self.stream.head_done(self)
         if context.recorder is not None:
             context.recorder.add(self)
+        self._settle()
+        self.stream.head_done(self)
 
     def cut_off(self, error: BaseException) -> None:
         """Settle a pending operation because its context failed or ends; its stream is emptied by the caller."""

@@ -221,6 +221,7 @@ class Stream:
 
         Raises:
             TypeError: it is neither an event nor a stream.
+            RuntimeError: it is of a device that was opened on another thread.
             CudaError: the sticky error after a fault.
             anyio.ClosedResourceError: this stream or its device is closed.
         """
@@ -232,6 +233,11 @@ class Stream:
             awaited = event_or_stream.tail
         else:
             raise TypeError(f"a stream waits for an Event or a Stream, got {type(event_or_stream).__name__}")
+        if awaited is not None and awaited.context.thread != self._context.thread:
+            raise RuntimeError(
+                f"{self._name} cannot wait for {awaited.stream.name}, which belongs to the event loop of another thread;"
+                " await its event there, or open both devices on one loop"
+            )
         if awaited is not None and awaited.stream is not self and not awaited.is_done:
             self._submit(MarkerOp(self, "wait", awaited))
 

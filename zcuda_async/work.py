@@ -30,8 +30,8 @@ __all__ = ("INLINE_BYTES", "STAGE_BYTES", "CallbackOp", "CopyOp", "LaunchOp", "M
 
 R = TypeVar("R")
 
-INLINE_BYTES: Final = 256 << 10
-"""Copies and fills up to this size are made on the event loop: a thread would cost more."""
+INLINE_BYTES: Final = 1 << 20
+"""Copies and fills up to this size are made on the event loop: well below a millisecond, and a thread costs more."""
 STAGE_BYTES: Final = 2 << 20
 """Pageable sources up to this size are read before the submitting call returns: about a millisecond."""
 

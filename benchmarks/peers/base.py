@@ -26,10 +26,14 @@ async def nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One kernel ready to go: `launch` runs it and waits, `fetch` brings the answer to the problem's arrays."""
+    """One kernel ready to go.
+
+    `launch` runs it and waits, `fetch` brings the answer to the problem's arrays, `close` frees what it holds.
+    """
 
     launch: Callable[[], Awaitable[None]]
     fetch: Callable[[], Awaitable[None]] = nothing
+    close: Callable[[], None] = lambda: None
 
 
 class Peer(Protocol):

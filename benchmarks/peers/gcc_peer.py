@@ -37,15 +37,11 @@ class _Gcc:
 
 
 def _c_value(value: Any) -> Any:
-    match value:
-        case np.ndarray():
-            return ctypes.c_void_p(value.ctypes.data)
-        case np.float32():
-            return ctypes.c_float(float(value))
-        case float():
-            return ctypes.c_double(value)
-        case _:
-            return ctypes.c_int(value)
+    if isinstance(value, np.ndarray):
+        return ctypes.c_void_p(value.ctypes.data)
+    if isinstance(value, np.float32):
+        return ctypes.c_float(float(value))
+    return ctypes.c_double(value) if isinstance(value, float) else ctypes.c_int(value)
 
 
 @asynccontextmanager

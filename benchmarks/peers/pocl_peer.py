@@ -34,7 +34,7 @@ class _Pocl:
             if isinstance(value, np.ndarray)
         }
         kernel = opencl.Kernel(self._program, problem.kernel)
-        kernel.set_args(*(buffers.get(name, _scalar(value)) for name, value in problem.arguments.items()))
+        kernel.set_args(*(buffers.get(name) or _scalar(value) for name, value in problem.arguments.items()))
         threads = tuple(blocks * size for blocks, size in zip(problem.grid, problem.block, strict=True))
 
         async def launch() -> None:
@@ -48,13 +48,9 @@ class _Pocl:
 
 
 def _scalar(value: Any) -> Any:
-    match value:
-        case int():
-            return np.int32(value)
-        case float() if not isinstance(value, np.generic):
-            return np.float64(value)
-        case _:
-            return value
+    if isinstance(value, np.generic):
+        return value
+    return np.float64(value) if isinstance(value, float) else np.int32(value)
 
 
 @asynccontextmanager

@@ -1,5 +1,7 @@
 """The kernels that Warp's CPU device can have; Warp reads the annotations, so they must not be strings."""
 
+# ruff: noqa: UP018 - float(0.0) is how Warp declares a variable that changes
+
 import warp as wp
 
 
@@ -22,8 +24,16 @@ def cnd(d: float):
 
 
 @wp.kernel
-def black_scholes(n: int, S: wp.array(dtype=float), X: wp.array(dtype=float), T: wp.array(dtype=float),
-                  r: float, v: float, call: wp.array(dtype=float), put: wp.array(dtype=float)):
+def black_scholes(
+    n: int,
+    S: wp.array(dtype=float),
+    X: wp.array(dtype=float),
+    T: wp.array(dtype=float),
+    r: float,
+    v: float,
+    call: wp.array(dtype=float),
+    put: wp.array(dtype=float),
+):
     i = wp.tid()
     if i >= n:
         return

@@ -39,7 +39,11 @@ class _Zcuda:
             for name, buffer in buffers.items():
                 await stream.memcpy(problem.arguments[name], buffer)
 
-        return Run(launch, fetch)
+        def close() -> None:
+            for buffer in buffers.values():
+                buffer.close()
+
+        return Run(launch, fetch, close)
 
 
 @asynccontextmanager

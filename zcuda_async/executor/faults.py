@@ -58,6 +58,9 @@ def explain_death(arena: Arena, worker: WorkerProcess, kernel: str | None) -> Fa
     block = None if kernel is None or state["block"] == NO_BLOCK else state["block"]
     if text := read_text(page):
         return Fault(code, f"worker {worker.index} (pid {worker.pid}): {text}")
+    if not state["scratch"]:
+        detail = f"worker {worker.index} {_status(worker)} before it was ready; its error output may say more"
+        return Fault(Status.cudaErrorInitializationError, detail)
     if not code:
         during = "while idle" if kernel is None else f"while running {_where(kernel, block, None)}"
         return Fault(Status.cudaErrorLaunchFailure, f"worker {worker.index} {_status(worker)} {during}", block=block)

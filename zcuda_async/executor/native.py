@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 import signal
 from collections.abc import Callable
+from functools import cache
+from itertools import count
 from typing import Final
 
 import llvmlite.binding as llvm
@@ -21,11 +23,12 @@ Entry = Callable[[int, int], int]
 """``entry(launch address, worker address)``, see `jit.abi`; other threads run Python meanwhile."""
 
 _ENTRY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t)
-_ELF: Final = b"\x7fELF"
 _ALTERNATE_STACK: Final = 64 << 10
 _SA_SIGINFO: Final = 4
 _SA_ONSTACK: Final = 0x08000000
 _CAUGHT: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP)
+
+_numbers = count()
 
 
 class LoadError(Exception):
@@ -33,46 +36,55 @@ class LoadError(Exception):
 
 
 class NativeCode:
-    """One kernel's object code, linked into this process: call `entry` to take part in a launch."""
+    """One kernel's object code, linked into this process: call `entry` to take part in a launch.
+
+    Raises:
+        LoadError: this is no object code, it defines no function `name`, or it needs a symbol that
+            this process does not have (LLVM prints which on standard error).
+    """
 
     def __init__(self, object_code: bytes, name: str) -> None:
-        # LLVM crashes on other data instead of refusing it.
-        if not object_code.startswith(_ELF):
-            raise LoadError("not object code")
-        try:
-            parsed = llvm.ObjectFileRef.from_data(object_code)
-        except RuntimeError as error:
-            raise LoadError(f"damaged object code: {error}") from error
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
-        self._engine.add_object_file(parsed)
-        self._engine.finalize_object()
-        address = self._engine.get_function_address(name)
-        if not address:
-            self._engine.close()
-            raise LoadError(f"the object code defines no function {name!r}")
+        builder = llvm.JITLibraryBuilder().add_object_img(object_code)
+        self._library, address = _link(builder, name)
         self.entry: Final[Entry] = _ENTRY_TYPE(address)
 
     def close(self) -> None:
         """Unload; `entry` must not be called any more."""
-        self._engine.close()
+        self._library.close()
 
 
-def install_fault_handler(page: int) -> llvm.ExecutionEngine:
+def install_fault_handler(page: int) -> llvm.ResourceTracker:
     """Make crashes of the calling thread end this process with a report in the state page at `page`.
 
     The handler is machine code on a stack of its own and calls only ``_exit``, so it works whatever
-    the kernel has done to this process.  Keep the returned engine alive.
+    the kernel has done to this process.  Keep what is returned, it holds the code.
     """
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_handler_ir(page)), _target_machine())
-    engine.finalize_object()
+    library, address = _link(llvm.JITLibraryBuilder().add_ir(_handler_ir(page)), "on_fault")
     libc = ctypes.CDLL(None, use_errno=True)
     # Never freed: the kernel holds on to its address.
     stack = ctypes.c_void_p(_leak(_ALTERNATE_STACK))
     _check(libc.sigaltstack(ctypes.byref(_StackT(stack, 0, _ALTERNATE_STACK)), None))
-    action = _SigAction(engine.get_function_address("on_fault"), (ctypes.c_ulong * 16)(), _SA_SIGINFO | _SA_ONSTACK)
+    action = _SigAction(address, (ctypes.c_ulong * 16)(), _SA_SIGINFO | _SA_ONSTACK)
     for number in _CAUGHT:
         _check(libc.sigaction(int(number), ctypes.byref(action), None))
-    return engine
+    return library
+
+
+def _link(builder: llvm.JITLibraryBuilder, name: str) -> tuple[llvm.ResourceTracker, int]:
+    """Link a library of its own; return what keeps it loaded and the address of `name`."""
+    library_name = f"zcuda-{next(_numbers)}"  # A failed attempt uses its name up, too.
+    try:
+        library = builder.export_symbol(name).add_current_process().link(_linker(), library_name)
+    except RuntimeError as error:
+        raise LoadError(str(error)) from error
+    return library, library[name]
+
+
+@cache
+def _linker() -> llvm.LLJIT:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.create_lljit_compiler(llvm.Target.from_default_triple().create_target_machine())
 
 
 class _StackT(ctypes.Structure):
@@ -102,12 +114,6 @@ def _leak(size: int) -> int:
 def _check(result: int) -> None:
     if result:
         raise OSError(ctypes.get_errno(), "cannot install the fault handler")
-
-
-def _target_machine() -> llvm.TargetMachine:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine()
 
 
 def _handler_ir(page: int) -> str:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ("SpawnedWorker", "WorkerProcess", "discard_workers", "spawn_workers")
 
-_RECEIVE: Final = REPLY.size * 1024
+_RECEIVE: Final = REPLY.size * 128
+"""Replies handled at a time, few enough that other tasks of the loop get their turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,7 @@ class Command(IntEnum):
 class Reply(IntEnum):
     """What a worker reports."""
 
-    READY = 1
-    DONE = 2  # the launch at this address has finished, on all its workers
+    DONE = 1  # the launch at this address has finished, on all its workers
 
 
 # The worker's state page: the compiled code's Worker struct, then what only the pool reads.

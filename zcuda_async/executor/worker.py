@@ -18,7 +18,9 @@ __all__ = ("main",)
 
 def main(strings: list[str]) -> None:
     """Serve until the parent closes the socket or dies; `strings` are `WorkerArguments`."""
+    # Only the parent decides when a worker ends, also where a supervisor signals every process it sees.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _spare_the_compiler()
     from zcuda_async.executor.protocol import WorkerArguments
 

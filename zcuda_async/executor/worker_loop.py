@@ -11,7 +11,7 @@ import resource
 import socket
 from pathlib import Path
 from time import monotonic_ns
-from typing import Final, NoReturn
+from typing import Final
 
 from zcuda_async.executor.native import LoadError, NativeCode, install_fault_handler
 from zcuda_async.executor.protocol import (
@@ -50,7 +50,6 @@ def serve(arguments: WorkerArguments) -> None:
     STACK.pack_into(page, STACK_OFFSET, *_stack_bounds())
     handler = install_fault_handler(region.page)
     with socket.socket(fileno=arguments.socket_fd) as channel:
-        channel.send(REPLY.pack(Reply.READY, 0, 0))
         _Loop(channel, region.page, page, layout).run()
     handler.close()
 
@@ -101,16 +100,19 @@ class _Loop:
         offset = address - self._host_base
         name = bytes(self._host[offset : offset + name_size]).decode()
         object_code = bytes(self._host[offset + name_size : offset + name_size + code_size])
+        # Stands should LLVM end this process, as it does on some malformed code.
+        self._report(_INVALID_KERNEL_IMAGE, f"cannot load kernel {name}: the loader crashed")
         try:
             self._codes[code] = NativeCode(object_code, name)
         except LoadError as error:
-            self._give_up(_INVALID_KERNEL_IMAGE, f"cannot load kernel {name}: {error}")
+            self._report(_INVALID_KERNEL_IMAGE, f"cannot load kernel {name}: {error}")
+            os._exit(1)
+        self._report(0, "")
 
-    def _give_up(self, code: int, text: str) -> NoReturn:
-        """End this process with a report that the parent turns into a fault."""
+    def _report(self, code: int, text: str) -> None:
+        """Leave what the parent is to say if this process ends."""
         write_text(self._page, text)
         CURRENT.pack_into(self._page, _FAULT_CODE, code)
-        os._exit(1)
 
 
 def _window(address: int, size: int) -> memoryview:

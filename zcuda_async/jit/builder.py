@@ -12,7 +12,15 @@ from dataclasses import dataclass
 
 __all__ = ("Builder", "Type", "float_literal", "llvm_type")
 
-_LLVM = {"pred": "i1", "f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double", "f16x2": "i32", "bf16x2": "i32"}
+_LLVM = {
+    "pred": "i1",
+    "f16": "half",
+    "bf16": "bfloat",
+    "f32": "float",
+    "f64": "double",
+    "f16x2": "i32",
+    "bf16x2": "i32",
+}
 
 
 def llvm_type(ptx_type: str) -> str:
@@ -42,7 +50,9 @@ class Type:
     @property
     def suffix(self) -> str:
         """How intrinsic names spell the type: ``v16f32``, ``i64``."""
-        short = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16", "ptr": "p0"}.get(self.elem, self.elem)
+        short = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16", "ptr": "p0"}.get(
+            self.elem, self.elem
+        )
         return f"v{self.lanes}{short}" if self.lanes else short
 
     @property

@@ -9,7 +9,7 @@ runs every lane through its own path, whatever the graph (irreducible ones inclu
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zcuda_async.ptx.ir import Function, Instruction, Label
 
@@ -62,9 +62,7 @@ class ControlFlow:
 
 def is_cta_barrier(instruction: Instruction) -> bool:
     """Whether the instruction makes a thread wait for the other threads of its block."""
-    return (
-        instruction.opcode in _BARRIER_SPLITS and not instruction.has("warp") and not instruction.has("cluster")
-    )
+    return instruction.opcode in _BARRIER_SPLITS and not instruction.has("warp") and not instruction.has("cluster")
 
 
 def _split(function: Function) -> list[Block]:
@@ -186,6 +184,13 @@ def _head_of(component: list[int], edges: dict[int, list[int]], entry: int) -> i
     return min(entered or members)
 
 
+def _placed(block: Block, index: int, position: dict[int, int]) -> Block:
+    """The block with its own and its targets' places in the layout."""
+    other = block.fallthrough
+    fallthrough = None if other is None else position[other]
+    return replace(block, index=index, taken=position[block.taken], fallthrough=fallthrough)
+
+
 def build_control_flow(function: Function) -> ControlFlow:
     """Blocks of `function` that can be reached, in layout order, with their loops."""
     raw = _split(function)
@@ -204,17 +209,5 @@ def build_control_flow(function: Function) -> ControlFlow:
     order, last_of = _layout(reachable, {node: edges[node] for node in reachable}, 0)
     position = {node: at for at, node in enumerate(order)}
     position[EXIT] = EXIT
-    blocks = tuple(
-        Block(
-            index=at,
-            instructions=raw[node].instructions,
-            branch=raw[node].branch,
-            taken=position[raw[node].taken],
-            fallthrough=None if raw[node].fallthrough is None else position[raw[node].fallthrough],
-            barrier=raw[node].barrier,
-        )
-        for at, node in enumerate(order)
-    )
+    blocks = tuple(_placed(raw[node], at, position) for at, node in enumerate(order))
     return ControlFlow(blocks, {position[head]: position[last] for head, last in last_of.items()})
-
-

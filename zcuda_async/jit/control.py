@@ -200,7 +200,9 @@ class GroupCode:
 
     def _emit_divergence(self, block: Block) -> None:
         group, builder = self.group, self.builder
-        assert block.branch is not None and block.branch.guard is not None and block.fallthrough is not None
+        assert block.branch is not None
+        assert block.branch.guard is not None
+        assert block.fallthrough is not None
         taken, others = [], []
         for part in range(group.parts):
             mask = group.masks[part] if group.masks is not None else None
@@ -232,7 +234,7 @@ class GroupCode:
         if barrier.guard is not None:
             raise refuse(barrier, "a barrier under a guard is not supported yet")
         name = barrier.operands[0]
-        is_zero = isinstance(name, Immediate) and name.value == 0 or self.group.shape(name).const == 0
+        is_zero = (isinstance(name, Immediate) and name.value == 0) or self.group.shape(name).const == 0
         if not is_zero or len(barrier.operands) > 1:
             raise refuse(barrier, "only barrier 0 over the whole block is supported yet")
 

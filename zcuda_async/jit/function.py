@@ -6,6 +6,7 @@ from zcuda_async.jit.abi import LAUNCH_FIELDS, WORKER_FIELDS
 from zcuda_async.jit.builder import Builder
 from zcuda_async.jit.control import GroupCode
 from zcuda_async.jit.geometry import Geometry
+from zcuda_async.jit.lower.faults import OUT_OF_RESOURCES, raise_fault
 from zcuda_async.jit.lower.group import Group, Target
 
 __all__ = ("ENTRY", "write_module")
@@ -22,6 +23,7 @@ _METADATA = """
 !7 = !{!6, !6, i64 0}
 !9 = !{}
 !10 = !{!"branch_weights", i32 100, i32 1}
+!11 = !{!"branch_weights", i32 1, i32 10000}
 """
 
 
@@ -80,6 +82,23 @@ def _plain_function(group: Group, builder: Builder) -> list[str]:
     ]
 
 
+def _frame_check() -> list[str]:
+    """Frames beyond the scratch memory are a fault of their own, not a wild store."""
+    b = Builder()
+    ends = [
+        b.op(f"getelementptr i8, ptr %worker, i64 {WORKER_FIELDS[name][0]}") for name in ("scratch", "scratch_size")
+    ]
+    base, size = (b.op(f"load i64, ptr {end}, align 8, !invariant.load !9") for end in ends)
+    limit = b.op(f"add i64 {base}, {size}")
+    used = b.op("ptrtoint ptr %above to i64")
+    b.line(f"br i1 {b.op(f'icmp ugt i64 {used}, {limit}')}, label %overflow, label %framed, !prof !11")
+    b.label("overflow")
+    raise_fault(b, OUT_OF_RESOURCES, 0)
+    b.line("br label %framed")
+    b.label("framed")
+    return [line.replace("%v", "%frame.") for line in b.lines]
+
+
 def _coroutine(group: Group, builder: Builder, llvm_major: int) -> list[str]:
     """A coroutine of the switched-resume kind; frames come one after another from ``%bump``."""
     builder.declarations |= {
@@ -87,6 +106,7 @@ def _coroutine(group: Group, builder: Builder, llvm_major: int) -> list[str]:
         "declare i64 @llvm.coro.size.i64()",
         "declare ptr @llvm.coro.begin(token, ptr)",
         "declare i8 @llvm.coro.suspend(token, i1)",
+        "declare void @llvm.trap()",
         f"declare {'void' if llvm_major >= 22 else 'i1'} @llvm.coro.end(ptr, i1, token)",
     }
     end = "call void" if llvm_major >= 22 else "%ended = call i1"
@@ -102,6 +122,7 @@ def _coroutine(group: Group, builder: Builder, llvm_major: int) -> list[str]:
         "  %rounded = and i64 %padded, -64",
         "  %above = getelementptr i8, ptr %frame, i64 %rounded",
         "  store ptr %above, ptr %bump",
+        *_frame_check(),
         "  %handle = call noalias ptr @llvm.coro.begin(token %id, ptr %frame)",
         *builder.prologue,
         *builder.lines,
@@ -140,7 +161,8 @@ def _runner(group: Group, *, suspends: bool) -> Builder:
         b.op(f"load i64, ptr {field('%launch', LAUNCH_FIELDS, name)}") for name in ("total_blocks", "chunk")
     )
     grid_x, grid_y = (
-        b.op(f"load i32, ptr {field('%launch', LAUNCH_FIELDS, name)}, !invariant.load !9") for name in ("grid_x", "grid_y")
+        b.op(f"load i32, ptr {field('%launch', LAUNCH_FIELDS, name)}, !invariant.load !9")
+        for name in ("grid_x", "grid_y")
     )
     wide_x, wide_y = (b.op(f"zext i32 {value} to i64") for value in (grid_x, grid_y))
     b.line("br label %claim")
@@ -246,5 +268,3 @@ turn.end:
 turned:
   br i1 %turn.any, label %round, label %coroutines.done
 coroutines.done:""".split("\n")
-
-

@@ -1,5 +1,4 @@
-"""Where a module's and a kernel's variables live: offsets into the shared window, the local frame
-of a lane, and the module's globals image."""
+"""Where variables live: in the shared window, in a lane's local frame, in the globals image."""
 
 from __future__ import annotations
 

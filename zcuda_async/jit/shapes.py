@@ -96,7 +96,7 @@ def _multiply(a: Shape, b: Shape) -> Shape:
     align = min(a.align * b.align, 1 << 20)
     for value, factor in ((a, b.const), (b, a.const)):
         if factor is not None and value.stride is not None:
-            fits = value.limit is not None and 0 <= factor and (value.limit - 1) * factor < _LIMIT
+            fits = value.limit is not None and factor >= 0 and (value.limit - 1) * factor < _LIMIT
             limit = (value.limit - 1) * factor + 1 if fits and value.limit is not None else None
             return Shape(value.stride * factor, same, None, align, limit)
     if a.stride == 0 and b.stride == 0:
@@ -375,5 +375,3 @@ def analyse(flow: ControlFlow, geometry: Geometry, layout: KernelLayout) -> Anal
         pending = find_pending(flow, lambda block: is_branch_uniform(block, shapes), partial=geometry.is_partial)
         if not _step(flow, transfer, pending, live):
             return Analysis(flow, geometry, shapes, pending, live)
-
-

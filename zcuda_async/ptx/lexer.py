@@ -43,7 +43,7 @@ _TOKEN: Final = re.compile(
 
 _WORD_START: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_$%")
 
-_INTEGER: Final = re.compile(r"(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0([0-7]+)|([0-9]+))[uU]?\Z")
+_INTEGER: Final = re.compile(r"(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0([0-7]+)|(0|[1-9][0-9]*))[uU]?\Z")
 _HEX_FLOAT: Final = re.compile(r"0(?:[fF]([0-9a-fA-F]{8})|[dD]([0-9a-fA-F]{16}))\Z")
 _DECIMAL_FLOAT: Final = re.compile(r"[0-9]+(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)\Z")
 _MAX_DIGITS: Final = 80

@@ -79,7 +79,9 @@ def _operand_span(item: Instruction, index: int, source: Source) -> Span:
     end = source.text.find(";", start)
     tokens = tokenize(source, start, end if end >= 0 else None)
     position, depth = 0, 0
-    while index and tokens.texts[position]:
+    if item.opcode == "call" and tokens.texts[0] != "(":
+        index -= 1  # the list of return values, operand 0, was left out
+    while index > 0 and tokens.texts[position]:
         text = tokens.texts[position]
         depth += (text in "([{") - (text in ")]}")
         index -= text == "," and depth == 0

@@ -19,10 +19,12 @@ COLOURS: Final = {
     "d2h": "#7a6fb5",
     "d2d": "#3fa7a0",
     "h2h": "#9aa5b1",
-    "memset": "#c8b04c",
+    "memset": "#7d9a5b",
     "launch": "#e07b4f",
     "callback": "#c65b7c",
 }
+KERNEL_COLOURS: Final = ("#e07b4f", "#d8a13c", "#b4503a", "#8d6a45")
+"""One for each kernel, while there are so few of them."""
 _INK: Final = "#2b2f36"
 _GRID: Final = "#d9dce1"
 _WIDTH: Final = 12.0  # inches
@@ -44,9 +46,10 @@ def write_timeline(records: Iterable[Record], path: str | PathLike[str], *, titl
     height = 1.35 + _LANE * len(lanes)
     figure = figure_class(figsize=(_WIDTH, height), dpi=150, facecolor="white", layout="constrained")
     axes = figure.add_subplot()
-    _draw_bars(axes, lanes, start, span)
+    palette = _palette(bars)
+    _draw_bars(axes, lanes, start, span, palette)
     _style(axes, lanes, span, title or f"{span:.4g} ms on {bars[0].device}")
-    _legend(axes, bars)
+    _legend(axes, palette)
     figure.savefig(path)
 
 
@@ -78,10 +81,31 @@ def _lanes(bars: Sequence[Record]) -> list[tuple[str, list[Record]]]:
     return lanes
 
 
-def _draw_bars(axes: Any, lanes: Sequence[tuple[str, list[Record]]], start: float, span: float) -> None:
+def _palette(bars: Sequence[Record]) -> dict[str, str]:
+    """Colours by what the legend calls a bar: each kernel for itself if there are few, else all kernels as one."""
+    kernels = list(dict.fromkeys(bar.label for bar in bars if bar.kind == "launch"))
+    kinds = {bar.kind for bar in bars}
+    palette = {name: COLOURS[kind] for kind, name in KIND_NAMES.items() if kind in kinds and kind != "launch"}
+    if len(kernels) > len(KERNEL_COLOURS):
+        return palette | {KIND_NAMES["launch"]: COLOURS["launch"]}
+    return palette | dict(zip(map(_kernel_name, kernels), KERNEL_COLOURS, strict=False))
+
+
+def _kernel_name(label: str) -> str:
+    return f"kernel {label}"
+
+
+def _colour(bar: Record, palette: dict[str, str]) -> str:
+    own = palette.get(_kernel_name(bar.label)) if bar.kind == "launch" else None
+    return own or palette[KIND_NAMES[bar.kind]]
+
+
+def _draw_bars(
+    axes: Any, lanes: Sequence[tuple[str, list[Record]]], start: float, span: float, palette: dict[str, str]
+) -> None:
     for row, (_, bars) in enumerate(lanes):
         intervals = [(bar.started_ms - start, max(bar.duration_ms, span * 5e-4)) for bar in bars]
-        colours = [COLOURS[bar.kind] for bar in bars]
+        colours = [_colour(bar, palette) for bar in bars]
         axes.broken_barh(intervals, (row - 0.36, 0.72), facecolors=colours, edgecolor="white", linewidth=0.6)
         for bar, (left, width) in zip(bars, intervals, strict=True):
             _label(axes, bar, left + width / 2, row, width / span)
@@ -112,16 +136,15 @@ def _style(axes: Any, lanes: Sequence[tuple[str, list[Record]]], span: float, ti
         axes.axhline(streams - 0.5, color=_INK, linewidth=0.8, alpha=0.5)
 
 
-def _legend(axes: Any, bars: Sequence[Record]) -> None:
+def _legend(axes: Any, palette: dict[str, str]) -> None:
     from matplotlib.patches import Patch
 
-    present = {bar.kind for bar in bars}
-    handles = [Patch(color=COLOURS[kind], label=name) for kind, name in KIND_NAMES.items() if kind in present]
+    handles = [Patch(color=colour, label=name) for name, colour in palette.items()]
     axes.legend(
         handles=handles,
         loc="lower left",
         bbox_to_anchor=(0, 1.0),
-        ncols=len(handles),
+        ncols=min(len(handles), 7),
         frameon=False,
         fontsize=8.5,
         handlelength=1.1,

@@ -17,6 +17,7 @@ Lowering = Callable[["Group", Instruction], None]
 from zcuda_async.jit.lower.atomic import ATOMIC  # noqa: E402
 from zcuda_async.jit.lower.compare import COMPARE, predicate_logic  # noqa: E402
 from zcuda_async.jit.lower.convert import CONVERT  # noqa: E402
+from zcuda_async.jit.lower.faults import FAULTS  # noqa: E402
 from zcuda_async.jit.lower.floating import FLOATING  # noqa: E402
 from zcuda_async.jit.lower.integer import INTEGER  # noqa: E402
 from zcuda_async.jit.lower.memory import MEMORY  # noqa: E402
@@ -27,13 +28,15 @@ __all__ = ("LOWER", "WARP_OPCODES", "Lowering", "lowering_of")
 LOWER: Final[Mapping[str, Mapping[str, Lowering]]] = MappingProxyType(
     {
         "float": FLOATING,
-        "integer": {**INTEGER, **COMPARE, **CONVERT, **MEMORY, **ATOMIC, **WARP},
+        "integer": {**INTEGER, **COMPARE, **CONVERT, **MEMORY, **ATOMIC, **WARP, **FAULTS},
         "predicate": {opcode: predicate_logic(opcode) for opcode in ("and", "or", "xor", "not", "mov")},
     }
 )
 """Lowerings by what an instruction's type is, then by opcode."""
 
 _FLOATS: Final = frozenset({"f32", "f64"})
+_ANY_TYPE: Final = frozenset({"mov", "cvt", "ld", "st", "ldu", "selp"})
+"""Opcodes that only move values, so that half-precision types need nothing of their own."""
 
 
 def lowering_of(instruction: Instruction) -> Lowering | None:
@@ -43,6 +46,6 @@ def lowering_of(instruction: Instruction) -> Lowering | None:
         return LOWER["predicate"][instruction.opcode]
     if first in _FLOATS and instruction.opcode in FLOATING:
         return FLOATING[instruction.opcode]
-    if any(name in INTEGER and "f" in first and first not in _FLOATS for name in (instruction.opcode,)):
+    if "f" in first and first not in _FLOATS and instruction.opcode not in _ANY_TYPE:
         return None  # half-precision arithmetic
     return LOWER["integer"].get(instruction.opcode)

@@ -63,9 +63,7 @@ def _describe(group: Group, instruction: Instruction) -> _Atomic:
     if operation is None or ptx_type not in _TYPES:
         raise group.refuse(instruction, "this atomic operation is not supported yet")
     destination = instruction.operands[0]
-    wanted = (
-        instruction.opcode == "atom" and isinstance(destination, Register) and destination.name in group.read_names
-    )
+    wanted = instruction.opcode == "atom" and isinstance(destination, Register) and destination.name in group.read_names
     return _Atomic(operation, ptx_type, llvm_type(ptx_type), space_of(instruction), wanted)
 
 

@@ -37,9 +37,7 @@ def _two_sum(builder: Builder, kind: Type, a: str, b: str) -> tuple[str, str]:
     total = builder.binary("fadd", kind, a, b)
     back = builder.binary("fsub", kind, total, a)
     other = builder.binary("fsub", kind, total, back)
-    error = builder.binary(
-        "fadd", kind, builder.binary("fsub", kind, a, other), builder.binary("fsub", kind, b, back)
-    )
+    error = builder.binary("fadd", kind, builder.binary("fsub", kind, a, other), builder.binary("fsub", kind, b, back))
     return total, error
 
 

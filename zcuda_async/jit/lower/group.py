@@ -205,9 +205,7 @@ class Group:
             self.current[(destination.name, part)] = value
             self.builder.line(f"store {kind} {value}, ptr {self._slot(destination, part, kind)}")
 
-    def _blend(
-        self, register: Register, part: int, value: str, shape: Shape, kind: Type, guard: Guard | None
-    ) -> str:
+    def _blend(self, register: Register, part: int, value: str, shape: Shape, kind: Type, guard: Guard | None) -> str:
         if shape.stride is not None:
             if guard is None:
                 return value
@@ -253,7 +251,7 @@ class Group:
         return self.builder.binary("xor", kind, value, kind.const(1))
 
     def both(self, a: str | None, b: str) -> str:
-        """a and b; a None means all lanes."""
+        """A and b; a None means all lanes."""
         return b if a is None else self.builder.binary("and", self.vector("i1"), a, b)
 
     def active(self, instruction: Instruction, part: int) -> str | None:
@@ -281,8 +279,8 @@ class Group:
     def each_lane(self, mask: str | None, body: Callable[[str], None]) -> None:
         """Emit `body` for every active lane in order; it gets the lane's index (i32, or a constant)."""
         if mask is None:
-            for lane in range(self.lanes):
-                body(str(lane))
+            for number in range(self.lanes):
+                body(str(number))
             return
         builder = self.builder
         wide = builder.op(f"zext i{self.lanes} {self.mask_bits(mask)} to i32")

@@ -197,8 +197,10 @@ def _shift_checked(builder: Builder, opcode: str, kind: Type, value: str, by: st
 
 def _field_args(builder: Builder, kind: Type, position: str, length: str) -> tuple[str, str]:
     narrow = kind.of("i32")
-    pair = [builder.cast("zext", narrow, _byte(builder, narrow, x), kind) if kind.bits == 64 else
-            _byte(builder, kind, x) for x in (position, length)]
+    pair = [
+        builder.cast("zext", narrow, _byte(builder, narrow, x), kind) if kind.bits == 64 else _byte(builder, kind, x)
+        for x in (position, length)
+    ]
     return pair[0], pair[1]
 
 
@@ -291,9 +293,7 @@ def _prmt(builder: Builder, instruction: Instruction, kind: Type, args: Sequence
         byte = _byte(builder, kind, builder.cast("trunc", wide, picked, kind))
         top = builder.binary("lshr", kind, byte, kind.const(7))
         sign = builder.binary("mul", kind, top, kind.const(0xFF))
-        replicate = builder.compare(
-            "icmp ne", kind, builder.binary("and", kind, nibble, kind.const(8)), kind.const(0)
-        )
+        replicate = builder.compare("icmp ne", kind, builder.binary("and", kind, nibble, kind.const(8)), kind.const(0))
         byte = builder.select(kind, replicate, sign, byte)
         total = builder.binary("or", kind, total, builder.binary("shl", kind, byte, kind.const(8 * index)))
     return total

@@ -35,9 +35,7 @@ def exp2_approx(builder: Builder, kind: Type, x: str) -> str:
     exponent = builder.op(f"fptosi {kind} {builder.select(kind, number, whole, kind.const(0.0))} to {ints}")
     if kind == Type("float", 16) and "avx512" in builder.features:
         arguments: list[tuple[Type | str, str]] = [(kind, value), (kind, whole), (kind, "zeroinitializer")]
-        scaled = builder.call(
-            kind, "llvm.x86.avx512.mask.scalef.ps.512", [*arguments, ("i16", "-1"), ("i32", "4")]
-        )
+        scaled = builder.call(kind, "llvm.x86.avx512.mask.scalef.ps.512", [*arguments, ("i16", "-1"), ("i32", "4")])
         return builder.select(kind, number, scaled, x)
     half = builder.binary("ashr", ints, exponent, ints.const(1))
     other = builder.binary("sub", ints, exponent, half)
@@ -85,7 +83,7 @@ _COS: Final = (2.43904487962774e-5, -1.38867637746099e-3, 4.16666233237390e-2, -
 
 
 def sine_approx(builder: Builder, kind: Type, x: str, *, cosine: bool) -> str:
-    """sin or cos: reduction by pi/2 in f64 (good far beyond the range PTX bounds), then polynomials."""
+    """Sin or cos: reduction by pi/2 in f64 (good far beyond the range PTX bounds), then polynomials."""
     wide, ints = kind.of("double"), kind.of("i32")
     size = builder.compare("fcmp olt", kind, builder.intrinsic("fabs", kind, x), kind.const(2.0**30))
     safe = builder.select(kind, size, x, kind.const(0.0))
@@ -113,7 +111,7 @@ _TANH: Final = (62 / 2835, -17 / 315, 2 / 15, -1 / 3)
 
 
 def tanh_approx(builder: Builder, kind: Type, x: str) -> str:
-    """tanh x = (e - 1) / (e + 1) with e = 2**(2 x log2 e); near zero the odd series, which does not cancel."""
+    """Tanh x = (e - 1) / (e + 1) with e = 2**(2 x log2 e); near zero the odd series, which does not cancel."""
     size = builder.intrinsic("fabs", kind, x)
     e = exp2_approx(builder, kind, builder.binary("fmul", kind, size, kind.const(2.8853900817779268)))
     top = builder.binary("fsub", kind, e, kind.const(1.0))

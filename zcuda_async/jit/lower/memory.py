@@ -60,11 +60,11 @@ def place(group: Group, operand: Operand, space: str, part: int) -> Place:
     if isinstance(base, Symbol):
         return _symbol_place(group, operand, base, space, part, shape)
     if isinstance(base, Immediate):
-        value = int(base.value) + operand.offset
+        fixed = (int(base.value) + operand.offset) & ((1 << 64) - 1)
         if space == "shared":
-            pointer = builder.op(f"getelementptr i8, ptr {_shared_pointer(group)}, i64 {value}")
+            pointer = builder.op(f"getelementptr i8, ptr {_shared_pointer(group)}, i64 {fixed}")
         else:
-            pointer = builder.op(f"inttoptr i64 {value & ((1 << 64) - 1)} to ptr")
+            pointer = builder.op(f"inttoptr i64 {fixed} to ptr")
         return Place(pointer, shape)
     elem = llvm_type(base.type)
     value = group.read(base, elem, part, vector=vector)
@@ -95,9 +95,7 @@ def _params_pointer(group: Group) -> str:
     return group.builder.hoist(f"inttoptr i64 {launch_field(group, 'params')} to ptr")
 
 
-def _symbol_place(
-    group: Group, operand: Address, base: Symbol, space: str, part: int, shape: Shape
-) -> Place:
+def _symbol_place(group: Group, operand: Address, base: Symbol, space: str, part: int, shape: Shape) -> Place:
     offset = operand.offset
     builder = group.builder
     if base.name in group.layout.params:
@@ -289,9 +287,7 @@ def _gather_narrow(group: Group, kind: Type, pointers: str, mask: str | None) ->
     return builder.cast("bitcast", narrow, value, kind)
 
 
-def _load_by_lane(
-    group: Group, instruction: Instruction, where: Place, count: int, mask: str | None
-) -> list[str]:
+def _load_by_lane(group: Group, instruction: Instruction, where: Place, count: int, mask: str | None) -> list[str]:
     """Ordered loads of varying addresses: one atomic scalar load a lane."""
     elem, size = _memory_type(instruction)
     builder = group.builder
@@ -320,7 +316,7 @@ def store(group: Group, instruction: Instruction) -> None:
     """``st``."""
     address, source = instruction.operands[0], instruction.operands[1]
     elements = _elements(source)
-    elem, size = _memory_type(instruction)
+    elem, _ = _memory_type(instruction)
     space = space_of(instruction)
     shape = group.transfer.of(address)
     # A place that all parts share gets the value of the last active lane; CUDA leaves open which.
@@ -367,9 +363,7 @@ def _when_any(group: Group, mask: str | None, write: Callable[[], None]) -> None
     builder.label(done)
 
 
-def _store_part(
-    group: Group, instruction: Instruction, where: Place, values: Sequence[str], mask: str | None
-) -> None:
+def _store_part(group: Group, instruction: Instruction, where: Place, values: Sequence[str], mask: str | None) -> None:
     elem, size = _memory_type(instruction)
     builder = group.builder
     kind = group.vector(elem)

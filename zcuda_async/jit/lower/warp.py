@@ -64,9 +64,7 @@ def source_lane(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
     return (source if inside else lane), inside
 
 
-def _constant_shuffle(
-    group: Group, kind: Type, whole: str, mode: str, b: int, c: int
-) -> tuple[str, str]:
+def _constant_shuffle(group: Group, kind: Type, whole: str, mode: str, b: int, c: int) -> tuple[str, str]:
     table = [source_lane(mode, lane, b, c) for lane in range(_WARP)]
     moved = group.builder.shuffle(kind, whole, "poison", [source for source, _ in table])
     return moved, kind.of("i1").vector([int(inside) for _, inside in table])
@@ -79,9 +77,7 @@ def _variable_shuffle(
     truth = kind.of("i1")
 
     def read(operand: Operand) -> str:
-        return builder.concat(
-            group.vector("i32"), [group.read(operand, "i32", part, vector=True) for part in parts]
-        )[1]
+        return builder.concat(group.vector("i32"), [group.read(operand, "i32", part, vector=True) for part in parts])[1]
 
     def masked(value: str, mask: int) -> str:
         return builder.binary("and", kind, value, kind.const(mask))

@@ -1,0 +1,90 @@
+"""``python -m benchmarks``: measure, print two tables, optionally write JSON and a chart."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from benchmarks.kernel_table import KernelTimes, measure_kernels
+from benchmarks.peers import PEERS
+from benchmarks.problems import KERNELS
+from benchmarks.report import as_json, draw_chart, format_figures, format_kernels
+from benchmarks.runtime_table import Figure, measure_runtime
+
+_EPILOG: Final = """
+Every figure is the best (round trips: the median) of several runs after a warm-up.  Compare only within
+one run: the machine's speed changes from run to run.  A peer that is not installed is left out.
+"""
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, epilog=_EPILOG, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"of {', '.join(KERNELS)}; default: all")
+    parser.add_argument("--peer", action="append", choices=PEERS, help="may be repeated; default: all that are here")
+    parser.add_argument("--only", choices=("kernels", "runtime"), help="measure one of the two tables")
+    parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio", help="event loop")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each kernel and peer, about (default 2)")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor on the problem sizes, for quick trials")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    parser.add_argument("--png", type=Path, metavar="FILE", help="draw the kernels' times there (needs matplotlib)")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.kernels) - set(KERNELS):
+        parser.error(f"no such kernel: {', '.join(sorted(unknown))}; choose from {', '.join(KERNELS)}")
+    return options
+
+
+def _report(text: str) -> None:
+    print(f"# {text}", file=sys.stderr, flush=True)
+
+
+def _facts(options: argparse.Namespace) -> dict[str, Any]:
+    processor = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.machine(),
+    )
+    return {
+        "processor": processor,
+        "cores": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(),
+        "backend": options.backend,
+        "scale": options.scale,
+    }
+
+
+async def _measure(options: argparse.Namespace) -> tuple[KernelTimes, list[Figure]]:
+    times: KernelTimes = {}
+    figures: list[Figure] = []
+    if options.only != "runtime":
+        kernels = [kernel for kernel in KERNELS if kernel in (options.kernels or KERNELS)]
+        peers = [peer for peer in PEERS if peer in (options.peer or PEERS)]
+        times = await measure_kernels(kernels, peers, options.seconds, options.scale, _report)
+        print(format_kernels(times), flush=True)
+    if options.only != "kernels":
+        figures = await measure_runtime(max(100, int(10_000 * min(1.0, options.scale))), _report)
+        print(format_figures(figures), flush=True)
+    return times, figures
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure what the command line asks for."""
+    options = _parse(arguments)
+    facts = _facts(options)
+    print(", ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
+    times, figures = anyio.run(_measure, options, backend=options.backend)
+    if options.json:
+        options.json.write_text(json.dumps(as_json(times, figures, facts), indent=1) + "\n")
+    if options.png and times:
+        draw_chart(times, options.png)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Instructions that stop a kernel, and those that a CPU has nothing to do for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zcuda_async.jit.abi import WORKER_FIELDS
+from zcuda_async.jit.builder import Builder
+from zcuda_async.ptx.ir import Instruction
+
+if TYPE_CHECKING:
+    from zcuda_async.jit.lower import Lowering
+    from zcuda_async.jit.lower.group import Group
+
+__all__ = ("FAULTS", "LAUNCH_FAILURE", "OUT_OF_RESOURCES", "raise_fault")
+
+LAUNCH_FAILURE: Final = 719
+"""cudaErrorLaunchFailure: what a ``trap`` becomes."""
+
+OUT_OF_RESOURCES: Final = 701
+"""cudaErrorLaunchOutOfResources: a block's frames do not fit the worker's scratch memory."""
+
+
+def raise_fault(builder: Builder, code: int, line: int) -> None:
+    """Report a fault and stop: the worker's signal handler keeps what is stored here."""
+    for name, value in (("fault_code", code), ("fault_site", line)):
+        at = builder.op(f"getelementptr i8, ptr %worker, i64 {WORKER_FIELDS[name][0]}")
+        builder.line(f"store volatile i64 {value}, ptr {at}, align 8")
+    builder.call("void", "llvm.trap", [])
+
+
+def trap(group: Group, instruction: Instruction) -> None:
+    """``trap``: any active lane that reaches it faults the launch."""
+    builder = group.builder
+    masks = [group.active(instruction, part) for part in range(group.parts)]
+    known = [mask for mask in masks if mask is not None]
+    fault, go_on = builder.block_name("trap"), builder.block_name("untrapped")
+    some = group.any_of(known) if len(known) == len(masks) else "true"
+    builder.line(f"br i1 {some}, label %{fault}, label %{go_on}")
+    builder.label(fault)
+    raise_fault(builder, LAUNCH_FAILURE, instruction.span.line)
+    builder.line(f"br label %{go_on}")
+    builder.label(go_on)
+
+
+def warp_barrier(group: Group, instruction: Instruction) -> None:
+    """``bar.warp.sync``: nothing to wait for while the lanes of a group run together."""
+    assert group.block is not None
+    if not group.analysis.pending.is_together(group.block.index):
+        raise group.refuse(instruction, "a warp barrier in divergent code is not supported yet")
+    group.builder.line('fence syncscope("singlethread") seq_cst')
+
+
+def nothing(_: Group, __: Instruction) -> None:
+    """``nanosleep``, ``brkpt`` without a debugger, and performance-monitor events."""
+
+
+FAULTS: Final[dict[str, Lowering]] = {
+    "trap": trap,
+    "bar": warp_barrier,
+    "barrier": warp_barrier,
+    "brkpt": nothing,
+    "nanosleep": nothing,
+    "pmevent": nothing,
+}
