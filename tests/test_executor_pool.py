@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 import pytest
 from executor_kernels import request
 from executor_tools import MIB, Pending, announced, open_pool, run, words
 
 from zcuda_async.errors import CudaError, Status
 from zcuda_async.executor.base import Fault
+from zcuda_async.executor.crew import _Spawning
 from zcuda_async.executor.pool import PoolExecutor
 from zcuda_async.memory.arena import Arena
 
@@ -282,6 +284,18 @@ async def test_cancelling_the_start_leaves_nothing() -> None:
     async with anyio.create_task_group() as task_group:
         task_group.cancel_scope.cancel()
         await PoolExecutor.start(arena, task_group, 2)
+    arena.close()
+    assert open_descriptors() == before
+
+
+@pytest.mark.parametrize("order", ["abandon run", "run abandon"])
+async def test_workers_that_come_up_for_nobody_are_ended(order: str) -> None:
+    before = open_descriptors()
+    arena = Arena(MIB, 64 * MIB)
+    spawning = _Spawning(arena, [0, 1])
+    for step in order.split():
+        await anyio.to_thread.run_sync(getattr(spawning, step))
+    assert spawning.spawned == []
     arena.close()
     assert open_descriptors() == before
 

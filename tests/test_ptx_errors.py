@@ -152,6 +152,7 @@ def test_an_error_survives_pickling() -> None:
             "'ld.global.u32': an address needs a 32-bit or 64-bit integer register, got '%f1' of type .f32",
         ),
         ("ld.shared.u32 %r1, [g];", 20, 3, "'ld.shared.u32': 'g' is in .global, but the instruction accesses .shared"),
+        ("st.param.u64 [p], %rd1;", 14, 3, "'st.param.u64': the parameter 'p' can be read only"),
         ("cvta.shared.u64 %rd1, g;", 23, 1, "'cvta.shared.u64': 'g' is in .global, not in .shared"),
         (
             "ld.global.v2.u32 {%r1, %r2, %r3, %r4}, [%rd1];",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from typing import Any
 
 import anyio
 import pytest
@@ -27,7 +28,7 @@ async def test_a_fault_ends_everything_pending_with_the_same_error() -> None:
         kernel = await load(device)
         first, second = device.create_stream(), device.create_stream()
         buffer = device.allocate(4)
-        ops = [
+        ops: list[zc.Op[Any]] = [
             first.launch(kernel, ONE_THREAD),
             first.memset(buffer, 1),
             second.launch(kernel, ONE_THREAD),
@@ -37,9 +38,11 @@ async def test_a_fault_ends_everything_pending_with_the_same_error() -> None:
         rig.executor.end(FAULT)
         errors = {id(op.exception()) for op in ops}
         assert len(errors) == 1
-        for awaitable in (*ops, event):
+        for op in ops:
             with pytest.raises(zc.LaunchError, match=MESSAGE):
-                await awaitable
+                await op
+        with pytest.raises(zc.LaunchError, match=MESSAGE):
+            await event
         for _ in range(2):
             with pytest.raises(zc.LaunchError, match=MESSAGE):
                 await first.sync()
@@ -90,7 +93,9 @@ async def test_reset_makes_the_device_usable_and_keeps_its_objects() -> None:
         buffer = device.allocate(4)
         lost = stream.launch(kernel, ONE_THREAD)
         rig.executor.end(FAULT)
+        assert str(device.fault) == "cudaErrorLaunchFailure (719): trap in block 0 of empty"
         await device.reset()
+        assert device.fault is None
         assert rig.executor.resets == 1
         rig.executor.is_open = True
         await stream.launch(kernel, ONE_THREAD)

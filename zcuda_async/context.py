@@ -329,6 +329,11 @@ class Context:
         self._fault = self.refusal = error
         self.end_pending(lambda op: error)
 
+    @property
+    def fault(self) -> CudaError | None:
+        """The sticky error, if there is one; looking does not count as being told."""
+        return self._fault
+
     def raise_fault(self) -> None:
         """Raise the sticky error, if there is one."""
         if self._fault is not None:

@@ -188,6 +188,11 @@ class Device:
         """Whether the block that opened it was left."""
         return self._context.is_closed
 
+    @property
+    def fault(self) -> CudaError | None:
+        """The sticky error that every submission raises until `reset`, or None."""
+        return self._context.fault
+
     # -- memory: any thread -------------------------------------------------------------------------------
 
     def allocate(self, size: int) -> Buffer:

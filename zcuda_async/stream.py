@@ -235,7 +235,7 @@ class Stream:
             raise TypeError(f"a stream waits for an Event or a Stream, got {type(event_or_stream).__name__}")
         if awaited is not None and awaited.context.thread != self._context.thread:
             raise RuntimeError(
-                f"{self._name} cannot wait for {awaited.stream.name}, which belongs to the event loop of another thread;"
+                f"{self._name} cannot wait for {awaited.stream.name}, which belongs to another thread's event loop;"
                 " await its event there, or open both devices on one loop"
             )
         if awaited is not None and awaited.stream is not self and not awaited.is_done:

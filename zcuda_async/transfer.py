@@ -6,6 +6,7 @@ object (anything with the buffer protocol).  Everything is checked here, at subm
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +40,20 @@ class End:
     buffer: Buffer | None = None
     data: memoryview | bytes | None = None
     heap: Heap | None = None
+
+    def retain(self) -> None:
+        """Keep the buffer allocated; ClosedResourceError if it is closed."""
+        if self.buffer is not None:
+            self.buffer.retain()
+
+    def release(self) -> None:
+        """Let go of the buffer or the object, also if somebody still holds this end."""
+        if self.buffer is not None:
+            self.buffer.drop()
+        data, self.data = self.data, None
+        if isinstance(data, memoryview):
+            with suppress(BufferError):  # the traceback of a failed copy may still hold a part of it
+                data.release()
 
 
 @dataclass(slots=True)
@@ -79,6 +94,20 @@ class CopyPlan:
         data = self.source.data
         if data is not None:
             self.source.data = memoryview(data).tobytes() if self.size == self.source.room else _first(data, self.size)
+
+    def retain(self) -> None:
+        """Keep the buffers allocated; ClosedResourceError if one is closed."""
+        self.destination.retain()
+        try:
+            self.source.retain()
+        except BaseException:
+            self.destination.release()
+            raise
+
+    def release(self) -> None:
+        """Let go of both ends: nothing touches them any more."""
+        self.destination.release()
+        self.source.release()
 
     def _bytes_of(self, end: End) -> memoryview:
         if end.data is not None:

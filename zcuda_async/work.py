@@ -73,9 +73,7 @@ class CopyOp(Op[None]):
 
     def __init__(self, stream: Stream, plan: CopyPlan) -> None:
         super().__init__(stream, plan.direction)
-        for end in (plan.destination, plan.source):
-            if end.buffer is not None:
-                end.buffer.retain()
+        plan.retain()
         self._plan: CopyPlan | None = plan
         self._size = plan.size
         self._engine: CopyEngine | None = stream.context.engines.get(plan.direction)
@@ -154,9 +152,7 @@ class CopyOp(Op[None]):
         """Let go of the operands."""
         plan, self._plan = self._plan, None
         if plan is not None:
-            for end in (plan.destination, plan.source):
-                if end.buffer is not None:
-                    end.buffer.drop()
+            plan.release()
 
 
 class MemsetOp(Op[None]):
@@ -166,8 +162,7 @@ class MemsetOp(Op[None]):
 
     def __init__(self, stream: Stream, end: End, value: int, size: int) -> None:
         super().__init__(stream, "memset")
-        if end.buffer is not None:
-            end.buffer.retain()
+        end.retain()
         self._end: End | None = end
         self._byte = value
         self._size = size
@@ -204,8 +199,8 @@ class MemsetOp(Op[None]):
     def release(self) -> None:
         """Let go of the operands."""
         end, self._end = self._end, None
-        if end is not None and end.buffer is not None:
-            end.buffer.drop()
+        if end is not None:
+            end.release()
 
 
 class LaunchOp(Op[None]):

@@ -30,6 +30,7 @@ TABLE: Final[Mapping[str, tuple[Row, ...]]] = MappingProxyType(
 )
 """Every known form of every known opcode, keyed by opcode (``add``, ``ld``, ``bar``)."""
 
+_LONGEST_SPELLING: Final = 256
 _VECTOR_LENGTHS: Final = {"v2": 2, "v4": 4, "v8": 8}
 _WIDER: Final = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
 _SPECIAL_SPECS: Final = frozenset(("label", "labels", "list", "callee", "name", "constant"))
@@ -70,6 +71,8 @@ class Form:
 @lru_cache(maxsize=4096)
 def resolve(spelling: str) -> Form | None:
     """The form that an opcode with its dotted parts denotes, or None if there is none."""
+    if len(spelling) > _LONGEST_SPELLING:
+        return None
     opcode, *parts = spelling.split(".")
     for row in TABLE.get(opcode, ()):
         form = _match(row, [ALIASES.get(part, part) for part in parts])

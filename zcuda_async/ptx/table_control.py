@@ -44,7 +44,7 @@ _BARRIERS: Final = (
     ),
     row("barrier.cluster.arrive{.order}{.aligned}", order="release relaxed", see=_SYNC_SECTION),
     row("barrier.cluster.wait{.acquire}{.aligned}", see=_SYNC_SECTION),
-    row("bar.warp.sync mask:b32", see=_SYNC_SECTION),
+    row("bar.warp.sync mask:u32", see=_SYNC_SECTION),
     row("membar.level", level="cta gl sys", see=_SYNC_SECTION),
     row("fence{.order}.scope", order="sc acq_rel acquire release", scope=_SCOPES, see=_SYNC_SECTION),
     row("fence.proxy.kind", kind="alias async", see=_SYNC_SECTION),
@@ -53,16 +53,16 @@ _BARRIERS: Final = (
 )
 
 _WARP: Final = (
-    row("shfl.sync.mode.b32 d[|p], a, b:b32, c:b32, mask:b32", mode="up down bfly idx", see=_MOVE_SECTION),
-    row("vote.sync.mode.pred p, {!}a, mask:b32", mode="all any uni", see=_SYNC_SECTION),
-    row("vote.sync.ballot.b32 d, {!}a:pred, mask:b32", see=_SYNC_SECTION),
-    row("match.any.sync.type d:b32, a, mask:b32", type="b32 b64", see=_SYNC_SECTION),
-    row("match.all.sync.type d[|p]:b32, a, mask:b32", type="b32 b64", see=_SYNC_SECTION),
+    row("shfl.sync.mode.b32 d[|p], a, b:u32, c:u32, mask:u32", mode="up down bfly idx", see=_MOVE_SECTION),
+    row("vote.sync.mode.pred p, {!}a, mask:u32", mode="all any uni", see=_SYNC_SECTION),
+    row("vote.sync.ballot.b32 d, {!}a:pred, mask:u32", see=_SYNC_SECTION),
+    row("match.any.sync.type d:u32, a, mask:u32", type="b32 b64", see=_SYNC_SECTION),
+    row("match.all.sync.type d[|p]:u32, a, mask:u32", type="b32 b64", see=_SYNC_SECTION),
     row("activemask.b32 d", see=_SYNC_SECTION),
-    row("redux.sync.operation.type d, a, mask:b32", operation="add min max", type="u32 s32", see=_SYNC_SECTION),
-    row("redux.sync.operation.b32 d, a, mask:b32", operation="and or xor", see=_SYNC_SECTION),
-    row("redux.sync.operation{.abs}{.NaN}.f32 d, a, mask:b32", operation="min max", see=_SYNC_SECTION),
-    row("elect.sync d|p:b32, mask:b32", see=_SYNC_SECTION),
+    row("redux.sync.operation.type d, a, mask:u32", operation="add min max", type="u32 s32", see=_SYNC_SECTION),
+    row("redux.sync.operation.b32 d, a, mask:u32", operation="and or xor", see=_SYNC_SECTION),
+    row("redux.sync.operation{.abs}{.NaN}.f32 d, a, mask:u32", operation="min max", see=_SYNC_SECTION),
+    row("elect.sync d|p:u32, mask:u32", see=_SYNC_SECTION),
 )
 
 CONTROL_ROWS: Final[tuple[Row, ...]] = (*_FLOW, *_BARRIERS, *_WARP)

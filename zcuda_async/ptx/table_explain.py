@@ -31,7 +31,7 @@ def explain_spelling(spelling: str) -> str:
     rows = TABLE.get(opcode)
     if rows is None:
         return _unknown_opcode(spelling, opcode)
-    for part in parts:
+    for part in dict.fromkeys(parts):
         kind = "type" if part in TYPE_WIDTHS else "modifier"
         allowed = _spellings(rows, types=kind == "type")
         if part not in allowed and ALIASES.get(part, part) not in allowed:

@@ -65,7 +65,7 @@ _ADDRESSES: Final = (
     row("applypriority{.global}.L2::evict_normal [a], size:128..128", see=_MOVE_SECTION),
     row("discard{.global}.L2 [a], size:128..128", see=_MOVE_SECTION),
     row(
-        "isspacep.space p, a:b64",
+        "isspacep.space p, a:u64",
         space=f"global local const {_SHARED} param param::entry",
         see=_MOVE_SECTION,
     ),

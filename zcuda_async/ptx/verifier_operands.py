@@ -36,6 +36,7 @@ _WANTED: Final[Mapping[str, str]] = {
     "callee": "a function",
     "name": "the name of a .callprototype",
 }
+_WRITING: Final = frozenset(("st", "atom", "red"))
 _DISCARDING: Final = frozenset(("atom", "lop3", "elect"))
 _POINTERS: Final = frozenset(f"{kind}{bits}" for kind in "bus" for bits in (32, 64))
 _NARROW_SPACES: Final = frozenset(("shared", "local", "param", "const"))
@@ -134,6 +135,8 @@ def _address_space(base: Symbol, operand: Address, item: Instruction, context: C
     if space == "function":
         return f"'{base.name}' is a function: it cannot be loaded from or stored to"
     stated = next((modifier for modifier in item.modifiers if modifier in SPACES), None)
+    if base.name in context.params and item.opcode in _WRITING:
+        return f"the parameter '{base.name}' can be read only"
     if stated is not None and stated.partition("::")[0] != space:
         return f"'{base.name}' is in .{space}, but the instruction accesses .{stated}"
     return None
