@@ -10,13 +10,13 @@ from typing import Final, Protocol
 
 from benchmarks.problems import Problem
 
-__all__ = ("PEERS", "Peer", "PeerMissing", "Run", "nothing", "open_peers")
+__all__ = ("PEERS", "Peer", "PeerMissingError", "Run", "nothing", "open_peers")
 
 PEERS: Final = ("gcc", "zcuda", "pocl", "numba", "warp")
 """Names in the order of the columns; each is a module ``<name>_peer`` with an ``open_peer``."""
 
 
-class PeerMissing(Exception):
+class PeerMissingError(Exception):
     """The peer cannot run here; the message says why."""
 
 
@@ -54,6 +54,6 @@ async def open_peers(names: Sequence[str], report: Callable[[str], None]) -> Asy
                 module = importlib.import_module(f"benchmarks.peers.{name}_peer")
                 opened: AbstractAsyncContextManager[Peer] = module.open_peer()
                 peers[name] = await stack.enter_async_context(opened)
-            except (ImportError, PeerMissing) as exc:
+            except (ImportError, PeerMissingError) as exc:
                 report(f"{name} is left out: {exc}")
         yield peers

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.peers.base import PeerMissing, Run
+from benchmarks.peers.base import PeerMissingError, Run
 from benchmarks.problems import Problem
 
 __all__ = ("open_peer",)
@@ -48,7 +48,7 @@ def _c_value(value: Any) -> Any:
 async def open_peer() -> AsyncIterator[_Gcc]:
     """Compile the library."""
     if shutil.which("gcc") is None:
-        raise PeerMissing("no gcc on PATH")
+        raise PeerMissingError("no gcc on PATH")
     with tempfile.TemporaryDirectory() as directory:
         library = str(Path(directory) / "kernels.so")
         subprocess.run(["gcc", *_FLAGS, "-o", library, str(_SOURCE), "-lm"], check=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.peers.base import PeerMissing, Run
+from benchmarks.peers.base import PeerMissingError, Run
 from benchmarks.problems import Problem
 
 __all__ = ("open_peer",)
@@ -68,7 +68,7 @@ def _build(opencl: Any) -> Any:
     try:
         platforms = opencl.get_platforms()
     except opencl.LogicError:
-        raise PeerMissing(problem) from None
+        raise PeerMissingError(problem) from None
     for platform in platforms:
         if "Portable" not in platform.name:
             continue
@@ -78,4 +78,4 @@ def _build(opencl: Any) -> Any:
             except opencl.RuntimeError as exc:
                 errors = [line for line in str(exc).splitlines() if line.startswith("error:")]
                 problem = f"{platform.version} cannot compile here ({'; '.join(errors)}); a newer PoCL may"
-    raise PeerMissing(problem)
+    raise PeerMissingError(problem)

@@ -1,7 +1,9 @@
 """The code of a group: blocks in layout order, their masks, and barriers as suspend points.
 
-Every block has a check (is a lane waiting for it?), a body and a place to go on to.  Where the
-pending analysis knows the answer, checks and masks disappear.
+Most groups run most blocks with all their lanes, so every block has a *fast* version without masks.
+A fast block whose branch splits the lanes sends them to the *masked* versions: there every block has
+a check (is a lane waiting for it?), a body, and a place to go on to.  Where all lanes are known or
+found to be together again, masked code goes back to fast code.
 """
 
 from __future__ import annotations
@@ -28,15 +30,13 @@ class GroupCode:
         self.blocks = group.analysis.flow.blocks
         self.suspends = suspends
         self.kind = group.vector("i1")
-        self.waiting = self._mask_slots("mask")
+        # Blocks that may run with some lanes elsewhere have masks; the others only have a fast version.
+        self.waiting = {block.index: self._slots() for block in self.blocks if self.pending.body[block.index]}
         self.at_barrier = {block: self._slots() for block in self.pending.resumed()}
+        self.is_fast = False
 
     def _slots(self) -> list[str]:
         return [self.builder.alloca(str(self.kind)) for _ in range(self.group.parts)]
-
-    def _mask_slots(self, _: str) -> dict[int, list[str]]:
-        """Masks of the blocks that may run with some lanes elsewhere."""
-        return {block.index: self._slots() for block in self.blocks if self.pending.body[block.index]}
 
     # ------------------------------------------------------------------ masks
 
@@ -80,14 +80,33 @@ class GroupCode:
         """Everything between the function's entry and its end; leaves at label ``finish``."""
         for slots in (*self.waiting.values(), *self.at_barrier.values()):
             self._clear(slots)
-        if self.group.geometry.is_partial:
-            self._store(self.waiting[0], self._threads())
-        self.builder.line("br label %body.0")
+        self._emit_entry()
         for block in self.blocks:
             self._emit_check(block.index)
-            self._emit_body(block)
+            self._emit_masked(block)
             self._emit_after(block.index)
+            self._emit_fast(block)
         self._emit_end()
+
+    def _emit_entry(self) -> None:
+        builder = self.builder
+        if not self.group.geometry.is_partial:
+            builder.line("br label %fast.0")
+            return
+        threads = self._threads()
+        self._store(self.waiting[0], threads)
+        builder.line(f"br i1 {self._every(threads)}, label %entry.fast, label %body.0")
+        builder.label("entry.fast")
+        self._clear(self.waiting[0])
+        builder.line("br label %fast.0")
+
+    def _every(self, masks: Sequence[str]) -> str:
+        """Whether every lane of every part is set, as i1."""
+        builder = self.builder
+        total = masks[0]
+        for mask in masks[1:]:
+            total = builder.binary("and", self.kind, total, mask)
+        return builder.op(f"icmp eq i{self.group.lanes} {self.group.mask_bits(total)}, -1")
 
     def _emit_check(self, index: int) -> None:
         state = self.pending.check[index]
@@ -104,27 +123,50 @@ class GroupCode:
             some = self.group.any_of(self._load(self.waiting[index]))
             builder.line(f"br i1 {some}, label %body.{index}, label %after.{index}")
 
-    def _emit_body(self, block: Block) -> None:
+    def _emit_masked(self, block: Block) -> None:
+        """The version for when lanes may be elsewhere."""
         state = self.pending.body[block.index]
         if state is None:
             return
-        group = self.group
         self.builder.label(f"body.{block.index}")
+        if not state:
+            self.builder.line(f"br label %fast.{block.index}")
+            return
+        slots = self.waiting[block.index]
+        masks = self._load(slots)
+        self._clear(slots)
+        if self._may_be_together(block.index):
+            some = self.builder.block_name("some")
+            self.builder.line(f"br i1 {self._every(masks)}, label %fast.{block.index}, label %{some}")
+            self.builder.label(some)
+        self.is_fast = False
+        self._emit_version(block, masks, self.group.analysis.kept(block.index))
+
+    def _emit_fast(self, block: Block) -> None:
+        """The version for when all lanes of the group are here."""
+        if self.pending.body[block.index] is None:
+            return
+        self.builder.label(f"fast.{block.index}")
+        self.is_fast = True
+        self._emit_version(block, None, frozenset())
+
+    def _emit_version(self, block: Block, masks: list[str] | None, kept: frozenset[str]) -> None:
+        group = self.group
         group.current = {}
         group.specials = {}
         group.block = block
-        group.kept = group.analysis.kept(block.index)
-        group.masks = None
-        if state:
-            slots = self.waiting[block.index]
-            group.masks = self._load(slots)
-            self._clear(slots)
+        group.kept = kept
+        group.masks = masks
         for instruction in block.instructions:
             self._emit_instruction(instruction)
         if block.barrier is not None:
             self._emit_barrier(block, block.barrier)
         else:
             self._emit_branch(block)
+
+    def _may_be_together(self, index: int) -> bool:
+        """Whether it is worth asking if all lanes have come together again: at joins, not in hot loops."""
+        return self.pending.is_together(index)
 
     def _emit_instruction(self, instruction: Instruction) -> None:
         lower = lowering_of(instruction)
@@ -174,6 +216,9 @@ class GroupCode:
 
     def _go(self, block: Block, target: int, masks: Masks) -> None:
         """All of the block's lanes go to `target`, or away."""
+        if self.is_fast:
+            self.builder.line("br label %finish" if target == EXIT else f"br label %fast.{target}")
+            return
         waits = (self.pending.body[block.index] or 0) & (self.pending.gone - 1)
         if target == EXIT:
             self.builder.line(f"br label %after.{block.index}" if waits else "br label %finish")
@@ -210,16 +255,32 @@ class GroupCode:
             inverse = builder.binary("xor", self.kind, truth, self.kind.const(1))
             taken.append(group.both(mask, truth))
             others.append(group.both(mask, inverse))
+        if self.is_fast:
+            self._keep_together(block, taken)
         for target, masks in ((block.taken, taken), (block.fallthrough, others)):
             if target != EXIT:
                 self._wait_for(target, masks)
         builder.line(f"br label %after.{block.index}")
 
+    def _keep_together(self, block: Block, taken: Sequence[str]) -> None:
+        """Stay in fast code if all lanes take the branch, or none does."""
+        group, builder = self.group, self.builder
+        assert block.fallthrough is not None
+        names = [builder.block_name(hint) for hint in ("every", "notevery", "none", "split")]
+        builder.line(f"br i1 {self._every(taken)}, label %{names[0]}, label %{names[1]}")
+        builder.label(names[0])
+        self._go(block, block.taken, None)
+        builder.label(names[1])
+        builder.line(f"br i1 {group.any_of(taken)}, label %{names[3]}, label %{names[2]}")
+        builder.label(names[2])
+        self._go(block, block.fallthrough, None)
+        builder.label(names[3])
+
     # ------------------------------------------------------------------ barriers
 
     def _emit_barrier(self, block: Block, barrier: Instruction) -> None:
         self._check_barrier(barrier)
-        if self.pending.is_together(block.index):
+        if self.is_fast or self.pending.is_together(block.index):
             self._suspend()
             self._go(block, block.taken, self.group.masks)
             return
