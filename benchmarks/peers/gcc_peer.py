@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
 import numpy as np
 
 from benchmarks.peers.base import PeerMissingError, Run
@@ -19,7 +20,7 @@ from benchmarks.problems import Problem
 __all__ = ("open_peer",)
 
 _SOURCE: Final = Path(__file__).with_name("kernels.c")
-_FLAGS: Final = "-O3 -march=native -mprefer-vector-width=512 -ffast-math -fopenmp -shared -fPIC".split()
+_FLAGS: Final = ("-O3", "-march=native", "-mprefer-vector-width=512", "-ffast-math", "-fopenmp", "-shared", "-fPIC")
 
 
 class _Gcc:
@@ -51,5 +52,8 @@ async def open_peer() -> AsyncIterator[_Gcc]:
         raise PeerMissingError("no gcc on PATH")
     with tempfile.TemporaryDirectory() as directory:
         library = str(Path(directory) / "kernels.so")
-        subprocess.run(["gcc", *_FLAGS, "-o", library, str(_SOURCE), "-lm"], check=True)
+        try:
+            await anyio.run_process(["gcc", *_FLAGS, "-o", library, str(_SOURCE), "-lm"])
+        except subprocess.CalledProcessError as exc:
+            raise PeerMissingError(exc.stderr.decode(errors="replace").strip()) from None
         yield _Gcc(ctypes.CDLL(library))

@@ -1,6 +1,6 @@
 """The kernels that Warp's CPU device can have; Warp reads the annotations, so they must not be strings."""
 
-# ruff: noqa: UP018 - float(0.0) is how Warp declares a variable that changes
+# ruff: noqa: UP018, RUF046 - float(0.0) is how Warp declares a variable that changes
 
 import warp as wp
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import warp
 
-from benchmarks.peers import warp_kernels
 from benchmarks.peers.base import Run
 from benchmarks.problems import Problem
 
@@ -17,8 +17,11 @@ __all__ = ("open_peer",)
 
 
 class _Warp:
+    def __init__(self, kernels: ModuleType) -> None:
+        self._kernels = kernels
+
     async def prepare(self, problem: Problem) -> Run | None:
-        kernel = getattr(warp_kernels, problem.kernel, None)
+        kernel = getattr(self._kernels, problem.kernel, None)
         if kernel is None:
             return None
         arrays = {
@@ -55,6 +58,7 @@ def _dimensions(problem: Problem) -> int | tuple[int, int]:
 @asynccontextmanager
 async def open_peer() -> AsyncIterator[_Warp]:
     """Start Warp; kernels are compiled at their first launch."""
-    warp.config.quiet = True
-    warp.init()
-    yield _Warp()
+    warp.config.quiet = True  # before the kernels are declared, which starts Warp
+    from benchmarks.peers import warp_kernels
+
+    yield _Warp(warp_kernels)

@@ -15,10 +15,10 @@ __all__ = ("choose_geometry",)
 
 _WARP: Final = 32
 _MOST_PARTS: Final = 8
-_MOST_PARTS_STREAMING: Final = 16
+_MOST_PARTS_WHOLE_BLOCK: Final = 16
 _MOST_PARTS_DIVERGING: Final = 4
-_BUDGET: Final = 28
-"""Vector registers that the parts' own values may take; the rest is for shared values and temporaries."""
+_REGISTERS: Final = {16: 32, 8: 16, 4: 16}
+"""Vector registers of a host whose vectors hold that many 32-bit lanes."""
 
 
 def choose_geometry(
@@ -32,7 +32,7 @@ def choose_geometry(
     threads = block[0] * block[1] * block[2]
     least = max(1, _WARP // lanes) if needs_warps else 1
     probe = analyse(flow, Geometry(block, lanes, max(2, least)), layout)
-    wanted = min(_limit(probe), max(1, _BUDGET // max(1, _pressure(probe, lanes))), -(-threads // lanes))
+    wanted = min(_limit(probe), max(1, _REGISTERS[lanes] // max(1, _pressure(probe, lanes))), -(-threads // lanes))
     parts = least
     while parts * 2 <= wanted:
         parts *= 2
@@ -49,7 +49,7 @@ def _pressure(analysis: Analysis, lanes: int) -> int:
         shape = shapes.get(name)
         if shape is None or shape.stride is not None or shape.same or bits == 1:
             return 0
-        return max(1, bits * lanes // 512)
+        return max(1, bits // 32)
 
     most = 0
     for block in analysis.flow.blocks:
@@ -79,11 +79,14 @@ def _limit(analysis: Analysis) -> int:
 
     A loop that walks through global memory wants the whole block in one group: then the block reads
     each stretch of memory once, in order, instead of every group coming back to its own share of it.
+    So does a kernel with barriers: a group that is the whole block never has to stop at one.
     Otherwise, where lanes may leave a loop at different times, wide groups would run half empty.
     """
     loops = [range(head, last + 1) for head, last in analysis.flow.regions.items()]
     if any(_streams(analysis, loop) for loop in loops):
-        return _MOST_PARTS_STREAMING
+        return _MOST_PARTS_WHOLE_BLOCK
+    if any(block.barrier is not None for block in analysis.flow.blocks):
+        return _MOST_PARTS_WHOLE_BLOCK
     if any(analysis.pending.waiting(index) for loop in loops for index in loop):
         return _MOST_PARTS_DIVERGING
     return _MOST_PARTS
