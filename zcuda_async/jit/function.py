@@ -22,8 +22,7 @@ _METADATA = """
 !6 = !{!"local", !0}
 !7 = !{!6, !6, i64 0}
 !9 = !{}
-!10 = !{!"branch_weights", i32 100, i32 1}
-!11 = !{!"branch_weights", i32 1, i32 10000}
+!10 = !{!"branch_weights", i32 1, i32 10000}
 """
 
 
@@ -91,7 +90,7 @@ def _frame_check() -> list[str]:
     base, size = (b.op(f"load i64, ptr {end}, align 8, !invariant.load !9") for end in ends)
     limit = b.op(f"add i64 {base}, {size}")
     used = b.op("ptrtoint ptr %above to i64")
-    b.line(f"br i1 {b.op(f'icmp ugt i64 {used}, {limit}')}, label %overflow, label %framed, !prof !11")
+    b.line(f"br i1 {b.op(f'icmp ugt i64 {used}, {limit}')}, label %overflow, label %framed, !prof !10")
     b.label("overflow")
     raise_fault(b, OUT_OF_RESOURCES, 0)
     b.line("br label %framed")

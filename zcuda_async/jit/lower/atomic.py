@@ -6,12 +6,11 @@ machine's.  An addition to one address whose result nobody reads is summed acros
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Type, llvm_type
-from zcuda_async.jit.lower.memory import Place, place, space_of
+from zcuda_async.jit.lower.memory import Place, place, space_of, spread
 from zcuda_async.jit.shapes import VARYING
 from zcuda_async.ptx.ir import TYPE_BITS, Instruction, Register
 
@@ -44,15 +43,14 @@ def atomic(group: Group, instruction: Instruction) -> None:
         raise group.refuse(instruction, "a cache policy operand is not supported yet")
     kind = group.vector(what.elem)
     shape = group.transfer.of(address)
-    results = []
-    for part in range(group.parts):
-        where = place(group, address, what.space, part)
-        values = [group.read(source, what.elem, part, vector=True) for source in sources]
-        mask = group.active(instruction, part)
-        if what.operation == "add" and not what.has_result and shape.stride == 0:
-            _add_together(group, what, where, values[0], mask)
-        else:
-            results.append(_by_lane(group, what, where, values, mask))
+    places = [place(group, address, what.space, part) for part in range(group.parts)]
+    values = [[group.read(source, what.elem, part, vector=True) for source in sources] for part in range(group.parts)]
+    masks = [group.active(instruction, part) for part in range(group.parts)]
+    if what.operation == "add" and not what.has_result and shape.stride == 0:
+        for where, (value,), mask in zip(places, values, masks, strict=True):
+            _add_together(group, what, where, value, mask)
+        return
+    results = _by_lane(group, what, places, values, masks)
     if what.has_result:
         group.write(instruction.operands[0], results, kind.elem, VARYING, instruction.guard)
 
@@ -95,43 +93,65 @@ def _add_together(group: Group, what: _Atomic, where: Place, value: str, mask: s
     builder.label(done)
 
 
-def _by_lane(group: Group, what: _Atomic, where: Place, values: list[str], mask: str | None) -> str:
-    builder, lanes = group.builder, group.lanes
-    kind = group.vector(what.elem)
-    slot = builder.alloca(str(kind)) if what.has_result else ""
-    vector = where.shape.stride is None
+def _by_lane(
+    group: Group, what: _Atomic, places: list[Place], values: list[list[str]], masks: list[str | None]
+) -> list[str]:
+    """Every active lane in turn: a loop over the parts, and in it one over the lanes."""
+    builder, lanes, parts = group.builder, group.lanes, group.parts
+    kind, pointers = group.vector(what.elem), Type("ptr", lanes)
+    operands = [(pointers, [spread(group, where) for where in places])]
+    operands += [(kind, list(column)) for column in zip(*values, strict=True)]
+    arrays = [_array(group, operand, column) for operand, column in operands]
+    bits = None
+    if any(mask is not None for mask in masks):
+        truth = group.vector("i1")
+        bits = _array(group, Type(f"i{lanes}"), [group.mask_bits(mask or truth.const(1)) for mask in masks])
+    old = builder.alloca(f"[{parts} x {kind}]") if what.has_result else ""
+    head, done = builder.block_name("parts"), builder.block_name("parts.done")
+    counter = builder.alloca("i32", 4)
+    builder.line(f"store i32 0, ptr {counter}")
+    builder.line(f"br label %{head}")
+    builder.label(head)
+    part = builder.op(f"load i32, ptr {counter}")
+    first = builder.op(f"mul i32 {part}, {lanes}")
 
     def body(lane: str) -> None:
-        if vector:
-            pointer = group.lane_of(Type("ptr", lanes), where.pointer, lane)
-        else:
-            offset = builder.op(f"mul i32 {lane}, {where.shape.stride}")
-            pointer = builder.op(f"getelementptr i8, ptr {where.pointer}, i32 {offset}")
-        old = _one(group, what, pointer, [group.lane_of(kind, value, lane) for value in values])
-        if slot:
-            to = builder.op(f"getelementptr {kind.elem}, ptr {slot}, i32 {lane}")
-            builder.line(f"store {kind.elem} {old}, ptr {to}")
+        index = builder.op(f"add i32 {first}, {lane}")
+        own = [
+            builder.op(
+                f"load {operand.elem}, ptr {builder.op(f'getelementptr {operand.elem}, ptr {array}, i32 {index}')}"
+            )
+            for (operand, _), array in zip(operands, arrays, strict=True)
+        ]
+        before = _one(group, what, own[0], own[1:])
+        if old:
+            to = builder.op(f"getelementptr {kind.elem}, ptr {old}, i32 {index}")
+            builder.line(f"store {kind.elem} {before}, ptr {to}")
 
-    if what.has_result or mask is None or what.space != "shared":
-        group.each_lane(mask, body)
-    else:
-        _with_fast_path(group, mask, body)
-    return builder.op(f"load {kind}, ptr {slot}") if slot else ""
-
-
-def _with_fast_path(group: Group, mask: str, body: Callable[[str], None]) -> None:
-    """Straight-line code when every lane is active, the loop over set bits otherwise."""
-    builder = group.builder
-    every = builder.op(f"icmp eq i{group.lanes} {group.mask_bits(mask)}, -1")
-    fast, slow, done = (builder.block_name(hint) for hint in ("every", "someof", "joined"))
-    builder.line(f"br i1 {every}, label %{fast}, label %{slow}, !prof !10")
-    builder.label(fast)
-    group.each_lane(None, body)
-    builder.line(f"br label %{done}")
-    builder.label(slow)
+    mask = None
+    if bits is not None:
+        at = builder.op(f"getelementptr i{lanes}, ptr {bits}, i32 {part}")
+        mask = builder.op(f"load i{lanes}, ptr {at}")
     group.each_lane(mask, body)
-    builder.line(f"br label %{done}")
+    following = builder.op(f"add i32 {part}, 1")
+    builder.line(f"store i32 {following}, ptr {counter}")
+    more = builder.op(f"icmp ult i32 {following}, {parts}")
+    builder.line(f"br i1 {more}, label %{head}, label %{done}")
     builder.label(done)
+    if not old:
+        return []
+    slots = [builder.op(f"getelementptr {kind}, ptr {old}, i32 {number}") for number in range(parts)]
+    return [builder.op(f"load {kind}, ptr {slot}") for slot in slots]
+
+
+def _array(group: Group, kind: Type, values: list[str]) -> str:
+    """The parts' values one after another in memory."""
+    builder = group.builder
+    array = builder.alloca(f"[{len(values)} x {kind}]")
+    for index, value in enumerate(values):
+        at = builder.op(f"getelementptr {kind}, ptr {array}, i32 {index}")
+        builder.line(f"store {kind} {value}, ptr {at}")
+    return array
 
 
 def _one(group: Group, what: _Atomic, pointer: str, values: list[str]) -> str:

@@ -277,13 +277,16 @@ class Group:
     # ------------------------------------------------------------------ lane loops
 
     def each_lane(self, mask: str | None, body: Callable[[str], None]) -> None:
-        """Emit `body` for every active lane in order; it gets the lane's index (i32, or a constant)."""
+        """Emit `body` for every lane set in `mask` (an integer of N bits, None for all), in order.
+
+        It gets the lane's index: an i32, or a constant.
+        """
         if mask is None:
             for number in range(self.lanes):
                 body(str(number))
             return
         builder = self.builder
-        wide = builder.op(f"zext i{self.lanes} {self.mask_bits(mask)} to i32")
+        wide = builder.op(f"zext i{self.lanes} {mask} to i32")
         slot = builder.alloca("i32", 4)
         builder.line(f"store i32 {wide}, ptr {slot}")
         head, inside, done = (builder.block_name(hint) for hint in ("lanes", "lane", "lanes.done"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
     from zcuda_async.jit.lower.group import Group
 
-__all__ = ("MEMORY", "Place", "place", "space_of")
+__all__ = ("MEMORY", "Place", "place", "space_of", "spread")
 
 _SPACES: Final = ("global", "shared", "local", "param", "const")
 _LINE: Final = 64
@@ -111,7 +111,7 @@ def _elements(operand: Operand) -> tuple[Operand, ...]:
     return operand.elements if isinstance(operand, VectorOperand) else (operand,)
 
 
-def _spread(group: Group, where: Place, offset: int = 0) -> str:
+def spread(group: Group, where: Place, offset: int = 0) -> str:
     """A vector of pointers, whatever the shape."""
     builder, lanes = group.builder, group.lanes
     if where.shape.stride is None:
@@ -193,7 +193,7 @@ def _load_part(
             _prefetch(group, instruction, where.pointer, size * count, part)
         return _load_consecutive(group, where.pointer, elem, size, count, mask, tag)
     kind = group.vector(elem)
-    return [_gather(group, kind, _spread(group, where, size * index), size, mask, tag) for index in range(count)]
+    return [_gather(group, kind, spread(group, where, size * index), size, mask, tag) for index in range(count)]
 
 
 def _load_uniform(
@@ -293,7 +293,7 @@ def _load_by_lane(group: Group, instruction: Instruction, where: Place, count: i
     builder = group.builder
     whole = _integer(elem)
     kind = group.vector(whole)
-    pointers = _spread(group, where)
+    pointers = spread(group, where)
     slots = [builder.alloca(str(kind)) for _ in range(count)]
 
     def body(lane: str) -> None:
@@ -304,7 +304,7 @@ def _load_by_lane(group: Group, instruction: Instruction, where: Place, count: i
             to = builder.op(f"getelementptr {whole}, ptr {slot}, i32 {lane}")
             builder.line(f"store {whole} {value}, ptr {to}")
 
-    group.each_lane(mask, body)
+    group.each_lane(None if mask is None else group.mask_bits(mask), body)
     loaded = [builder.op(f"load {kind}, ptr {slot}") for slot in slots]
     return [builder.cast("bitcast", kind, value, group.vector(elem)) for value in loaded]
 
@@ -386,7 +386,7 @@ def _store_part(group: Group, instruction: Instruction, where: Place, values: Se
         return
     truth = kind.of("i1")
     for index, value in enumerate(values):
-        pointers = _spread(group, where, size * index)
+        pointers = spread(group, where, size * index)
         builder.call(
             "void",
             f"llvm.masked.scatter.{kind.suffix}.v{kind.lanes}p0",
@@ -412,7 +412,7 @@ def _store_by_lane(
     builder = group.builder
     whole = group.vector(_integer(elem))
     bits = [builder.cast("bitcast", group.vector(elem), value, whole) for value in values]
-    pointers = _spread(group, where)
+    pointers = spread(group, where)
 
     def body(lane: str) -> None:
         pointer = group.lane_of(Type("ptr", group.lanes), pointers, lane)
@@ -421,7 +421,7 @@ def _store_by_lane(
             one = group.lane_of(whole, value, lane)
             builder.line(f"store atomic volatile {whole.elem} {one}, ptr {at} release, align {size}")
 
-    group.each_lane(mask, body)
+    group.each_lane(None if mask is None else group.mask_bits(mask), body)
 
 
 def nothing(_: Group, __: Instruction) -> None:
