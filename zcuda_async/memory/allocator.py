@@ -17,6 +17,10 @@ __all__ = ("Allocation", "Allocator")
 
 _RELEASE_FROM: Final = 64 << 10
 """Free ranges hold on to fewer bytes of used pages than this."""
+_RELEASE_AT_ONCE: Final = 1 << 20
+"""Up to here the caller of `free` gives pages back (200 microseconds per MiB on slow systems); beyond, a thread does."""
+_PIECE: Final = 4 << 20
+"""What that thread gives back at a time; only this much of a free range cannot be allocated meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,8 @@ class Allocator:
     neighbours never scan.  A free range also knows which part of it may still hold pages (its
     *stale* part); once that reaches 64 KiB, `release` gives those pages back.  That runs outside
     the lock on a range nobody can be given meanwhile; a request that only this range could serve
-    waits for it.
+    waits for it.  Large stale parts are given back piece by piece in a thread that lives only
+    as long as there are any, so `free` never takes long; what is allocated anew before its turn keeps its pages.
 
     Args:
         base: first address, a multiple of the page size.
@@ -71,6 +76,10 @@ class Allocator:
         self._free_start: dict[int, int] = {limit: base}
         self._by_size: list[tuple[int, int]] = [(limit - base, base)]
         self._stale: dict[int, tuple[int, int]] = {}
+        self._dirty: dict[int, None] = {}
+        self._waiting = 0
+        self._reclaimer: threading.Thread | None = None
+        self._is_closed = False
 
     @property
     def capacity(self) -> int:
@@ -103,11 +112,10 @@ class Allocator:
         step = unit if alignment is None else max(unit, alignment)
         with self._lock:
             address = self._take(rounded, step)
-            while address is None:
-                if not self._releasing:
-                    raise self._exhausted(size)
-                self._lock.wait()
-                address = self._take(rounded, step)
+            if address is None and self._releasing:
+                address = self._wait_for(rounded, step)
+            if address is None:
+                raise self._exhausted(size)
             self._live[address] = size
             insort(self._starts, address)
             self._used += rounded
@@ -133,6 +141,10 @@ class Allocator:
             if self._release is None or stale[1] - stale[0] < _RELEASE_FROM:
                 self._insert(start, end, stale)
                 return
+            if stale[1] - stale[0] > _RELEASE_AT_ONCE:
+                self._insert(start, end, stale)
+                self._start_reclaiming()
+                return
             self._releasing += 1
         try:
             self._release(*_pages(start, end, stale))
@@ -141,6 +153,85 @@ class Allocator:
                 self._releasing -= 1
                 self._insert(*self._join(start, end, (end, end)))
                 self._lock.notify_all()
+
+    def settle(self) -> None:
+        """Wait until the pages of large freed ranges have been given back; blocks."""
+        with self._lock:
+            while self._reclaimer is not None:
+                self._lock.wait()
+
+    def close(self) -> None:
+        """Give no more pages back; waits for a piece that is under way.  Idempotent."""
+        with self._lock:
+            self._is_closed = True
+        self.settle()
+
+    def _wait_for(self, size: int, step: int) -> int | None:
+        """As `_take`, once the ranges whose pages are being given back have returned."""
+        address = None
+        self._waiting += 1
+        while address is None and self._releasing:
+            self._lock.wait()
+            address = self._take(size, step)
+        self._waiting -= 1
+        self._lock.notify_all()
+        return address
+
+    def _start_reclaiming(self) -> None:
+        if self._reclaimer is not None or self._is_closed:
+            return
+        self._reclaimer = threading.Thread(target=self._reclaim, name=f"zcuda {self._name} pages", daemon=True)
+        try:
+            self._reclaimer.start()
+        except RuntimeError:  # no more threads: the pages stay until the next large `free`, or serve again
+            self._reclaimer = None
+
+    def _reclaim(self) -> None:
+        """Give all large stale parts back, a piece at a time, then end."""
+        assert self._release is not None
+        try:
+            while (piece := self._take_piece()) is not None:
+                try:
+                    self._release(*piece)
+                finally:
+                    self._return_piece(*piece)
+        except BaseException:
+            with self._lock:
+                self._end_reclaiming()
+            raise
+
+    def _take_piece(self) -> tuple[int, int] | None:
+        """Cut the next pages to give back out of the free ranges; None, and the thread's end, if there are none."""
+        with self._lock:
+            while self._waiting and not self._is_closed:  # somebody may need the very range
+                self._lock.wait()
+            while self._dirty and not self._is_closed:
+                start = next(iter(self._dirty))
+                end = self._free_end[start]
+                stale = self._remove(start, end)
+                low, high = _pages(start, end, stale)
+                if low >= high:
+                    self._insert(start, end, (end, end))
+                    continue
+                cut = min(high, (low // _PIECE + 1) * _PIECE)
+                if start < low:
+                    self._insert(start, low, (low, low))
+                if cut < end:
+                    self._insert(cut, end, (cut, stale[1]))
+                self._releasing += 1
+                return low, cut
+            self._end_reclaiming()
+            return None
+
+    def _return_piece(self, start: int, end: int) -> None:
+        with self._lock:
+            self._releasing -= 1
+            self._insert(*self._join(start, end, (end, end)))
+            self._lock.notify_all()
+
+    def _end_reclaiming(self) -> None:
+        self._reclaimer = None
+        self._lock.notify_all()
 
     def find(self, address: int) -> Allocation | None:
         """Return the live allocation that holds `address`, or None."""
@@ -183,6 +274,7 @@ class Allocator:
         free_end = self._free_end.pop(start)
         del self._free_start[free_end]
         stale = self._stale.pop(start, (free_end, free_end))
+        self._dirty.pop(start, None)
         if start < address:
             self._insert(start, address, stale)
         if end < free_end:
@@ -204,6 +296,7 @@ class Allocator:
     def _remove(self, start: int, end: int) -> tuple[int, int]:
         del self._free_end[start], self._free_start[end]
         del self._by_size[bisect_left(self._by_size, (end - start, start))]
+        self._dirty.pop(start, None)
         return self._stale.pop(start, (end, end))
 
     def _insert(self, start: int, end: int, stale: tuple[int, int]) -> None:
@@ -213,6 +306,8 @@ class Allocator:
         low, high = max(stale[0], start), min(stale[1], end)
         if low < high:
             self._stale[start] = (low, high)
+            if high - low >= _RELEASE_FROM:
+                self._dirty[start] = None
 
     def _exhausted(self, size: int) -> CudaError:
         largest = self._by_size[-1][0] if self._by_size else 0

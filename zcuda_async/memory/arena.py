@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import threading
 import warnings
 import weakref
 from heapq import heappop, heappush
@@ -86,7 +87,9 @@ class Arena:
 
     @property
     def resident_bytes(self) -> int:
-        """Memory the arena now takes, whoever touched it."""
+        """Memory the arena takes, whoever touched it, once what was freed has been given back; may block for that."""
+        self.host_heap.settle()
+        self.device_heap.settle()
         return os.fstat(self.fd).st_blocks * 512
 
     def view(self, address: int, size: int) -> memoryview:
@@ -125,9 +128,14 @@ class Arena:
         heappush(self._free_workers, index)
 
     def close(self) -> None:
-        """Give everything back.  Calling it again does nothing; every process that maps it must be gone."""
+        """Give everything back.  Calling it again does nothing; every process that maps it must be gone.
+
+        Blocks for some 200 ms per GiB of memory in use; safe to call in a thread.
+        """
         if self._file is None:
             return
+        self.host_heap.close()
+        self.device_heap.close()
         self._whole.release()
         self._file.close()
         self._file = None
@@ -144,24 +152,39 @@ class _File:
     def __init__(self, fd: int, layout: ArenaLayout) -> None:
         self.size = layout.device_base - layout.base
         self._fd = fd
+        # A descriptor must not be closed, and its number given to another file, while it is used.
+        self._lock = threading.Lock()
         self._base: Final = layout.base
 
     def grow(self, end: int) -> None:
         """Make the addresses below `end` usable."""
         needed = _round_up(end - self._base)
-        if needed > self.size:
-            os.ftruncate(self._fd, needed)
+        with self._lock:
+            if needed <= self.size:
+                return
+            if self._fd < 0:
+                raise ClosedResourceError
+            try:
+                os.ftruncate(self._fd, needed)
+            except OSError as error:
+                raise CudaError(
+                    Status.cudaErrorMemoryAllocation,
+                    f"the system refuses to let the arena grow to {needed} bytes: {error.strerror}; raise the limit on"
+                    " file sizes (ulimit -f) or allocate less",
+                ) from error
             self.size = needed
 
     def release(self, start: int, end: int) -> None:
         """Give pages back."""
-        if self._fd >= 0 and start < end:
-            punch_hole(self._fd, start - self._base, end - start)
+        with self._lock:
+            if self._fd >= 0 and start < end:
+                punch_hole(self._fd, start - self._base, end - start)
 
     def close(self) -> None:
         """Close the file; releasing does nothing from now on."""
-        fd, self._fd = self._fd, -1
-        os.close(fd)
+        with self._lock:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
 
 
 def _round_up(size: int) -> int:
@@ -172,7 +195,14 @@ def _map_anywhere(fd: int, host_bytes: int, device_bytes: int) -> ArenaLayout:
     """Map the file at the first free base; the far end of each stride stays empty as a guard."""
     probe = ArenaLayout(0, host_bytes, device_bytes)
     size = probe.limit
-    os.ftruncate(fd, probe.device_base)
+    try:
+        os.ftruncate(fd, probe.device_base)
+    except OSError as error:
+        raise CudaError(
+            Status.cudaErrorMemoryAllocation,
+            f"the system refuses an arena with {host_bytes} bytes of pinned memory: {error.strerror}; raise the limit on"
+            " file sizes (ulimit -f) or open the device with less",
+        ) from error
     stride = -(-(size + _STEP) // _SPACING) * _SPACING
     for base in range(_LOWEST, _HIGHEST - size, stride):
         try:

@@ -11,8 +11,10 @@ address; `Heap.collect`, which every allocation calls, gives the memory back.
 from __future__ import annotations
 
 import ctypes
+import threading
 import weakref
 from collections import deque
+from itertools import count
 from typing import TYPE_CHECKING
 
 from anyio import ClosedResourceError
@@ -32,14 +34,29 @@ __all__ = ("Buffer", "Heap", "PinnedBuffer")
 class Heap:
     """One kind of memory of one device: allocates it, and knows its live buffers by address."""
 
-    __slots__ = ("_allocator", "_arena", "_buffers", "_garbage", "_limit", "base", "device_name", "is_closed", "kind")
+    __slots__ = (
+        "_allocator",
+        "_arena",
+        "_buffers",
+        "_garbage",
+        "_limit",
+        "_lock",
+        "_serial",
+        "base",
+        "device_name",
+        "is_closed",
+        "kind",
+    )
 
     def __init__(self, arena: Arena, allocator: Allocator, base: int, limit: int, kind: str, device_name: str) -> None:
         self._arena = arena
         self._allocator = allocator
         self._limit = limit
-        self._buffers: dict[int, weakref.ref[Buffer]] = {}
-        self._garbage: deque[int] = deque()
+        # By address: the number of the buffer that owns the memory now, and the buffer.
+        self._buffers: dict[int, tuple[int, weakref.ref[Buffer]]] = {}
+        self._garbage: deque[tuple[int, int]] = deque()
+        self._lock = threading.Lock()
+        self._serial = count(1)
         self.base = base
         self.kind = kind
         self.device_name = device_name
@@ -70,10 +87,12 @@ class Heap:
         self.collect()
         return self._allocator.allocate(size) if size else 0
 
-    def register(self, buffer: Buffer) -> None:
-        """Remember a buffer by its address."""
+    def register(self, buffer: Buffer) -> int:
+        """Remember a buffer by its address; returns the number that `release` knows it by."""
+        serial = next(self._serial)
         if buffer.size:
-            self._buffers[buffer.handle] = weakref.ref(buffer)
+            self._buffers[buffer.handle] = (serial, weakref.ref(buffer))
+        return serial
 
     def find(self, address: int) -> Allocation | None:
         """The live allocation that holds `address`, or None."""
@@ -84,36 +103,42 @@ class Heap:
         allocation = self.find(address)
         if allocation is None:
             return None
-        reference = self._buffers.get(allocation.address)
-        return reference() if reference is not None else None
+        entry = self._buffers.get(allocation.address)
+        return None if entry is None else entry[1]()
 
     def view(self, address: int, size: int) -> memoryview:
         """A writable window on arena memory; it keeps the mapping alive."""
         return self._arena.view(address, size) if size else memoryview(bytearray())
 
-    def release(self, address: int) -> None:
-        """Give the allocation at `address` back, now, once; any thread."""
-        if self._buffers.pop(address, None) is not None and not self.is_closed:
+    def release(self, address: int, serial: int) -> None:
+        """Give the memory of buffer number `serial` back, now, once, whoever owns its address by then; any thread."""
+        with self._lock:
+            entry = self._buffers.get(address)
+            if entry is None or entry[0] != serial:
+                return
+            del self._buffers[address]
+        if not self.is_closed:
             self._allocator.free(address)
 
-    def release_later(self, address: int) -> None:
-        """Give the allocation at `address` back at the next `collect`: safe in finalizers."""
-        self._garbage.append(address)
+    def release_later(self, address: int, serial: int) -> None:
+        """As `release`, at the next `collect`: safe in finalizers."""
+        self._garbage.append((address, serial))
 
     def collect(self) -> None:
         """Give back what finalizers left."""
         garbage = self._garbage
         while garbage:
             try:
-                address = garbage.popleft()
+                address, serial = garbage.popleft()
             except IndexError:  # another thread was faster
                 return
-            self.release(address)
+            self.release(address, serial)
 
     def close(self) -> None:
         """Refuse all further allocations; the arena takes the memory back as a whole."""
         self.is_closed = True
-        self._buffers.clear()
+        with self._lock:
+            self._buffers.clear()
         self._garbage.clear()
 
 
@@ -125,7 +150,7 @@ class Buffer:
     memory back too, so keep it for as long as you use its bare `handle`.  Works as a context manager.
     """
 
-    __slots__ = ("__weakref__", "_is_closed", "_uses", "handle", "heap", "size")
+    __slots__ = ("__weakref__", "_is_closed", "_serial", "_uses", "handle", "heap", "size")
 
     def __init__(self, heap: Heap, handle: int, size: int) -> None:
         self.handle = handle
@@ -135,7 +160,7 @@ class Buffer:
         self.heap = heap
         self._uses = 0
         self._is_closed = False
-        heap.register(self)
+        self._serial = heap.register(self)
 
     @property
     def is_closed(self) -> bool:
@@ -162,7 +187,7 @@ class Buffer:
             self._free()
 
     def _free(self) -> None:
-        self.heap.release(self.handle)
+        self.heap.release(self.handle, self._serial)
 
     def __len__(self) -> int:
         return self.size
@@ -183,7 +208,7 @@ class Buffer:
 
     def __del__(self) -> None:
         if not self._is_closed:
-            self.heap.release_later(self.handle)
+            self.heap.release_later(self.handle, self._serial)
 
 
 class PinnedBuffer(Buffer):
@@ -199,7 +224,7 @@ class PinnedBuffer(Buffer):
     def __init__(self, heap: Heap, handle: int, size: int) -> None:
         super().__init__(heap, handle, size)
         memory = (ctypes.c_ubyte * size).from_buffer(heap.view(handle, size))
-        weakref.finalize(memory, heap.release_later, handle).atexit = False
+        weakref.finalize(memory, heap.release_later, handle, self._serial).atexit = False
         self._memory: ctypes.Array[ctypes.c_ubyte] | None = memory
 
     def view(self) -> memoryview:
