@@ -25,7 +25,8 @@ def format_kernels(times: KernelTimes) -> str:
     for kernel, row in times.items():
         cells = [_number(row[peer]) if peer in row else "" for peer in peers]
         if len(heads) > len(peers):
-            cells.append(f"{row[_OURS] / row[_LIMIT]:.2f}x" if {_OURS, _LIMIT} <= set(row) else "")
+            ratio = row.get(_OURS, math.nan) / row.get(_LIMIT, math.nan)
+            cells.append("" if math.isnan(ratio) else f"{ratio:.2f}x")
         lines.append(f"{kernel:16}" + "".join(f"{cell:>11}" for cell in cells))
     return "\n".join(lines)
 

@@ -75,10 +75,7 @@ class Tile:
 def cut(height: int, count: int) -> list[Tile]:
     """`count` tiles of nearly equal height, with a halo wherever there is a neighbour: so the result has no seams."""
     borders = [height * index // count for index in range(count + 1)]
-    return [
-        Tile(max(0, top - HALO), top, bottom, min(height, bottom + HALO))
-        for top, bottom in pairwise(borders)
-    ]
+    return [Tile(max(0, top - HALO), top, bottom, min(height, bottom + HALO)) for top, bottom in pairwise(borders)]
 
 
 # -- the work on the device ------------------------------------------------------------------------------
@@ -259,7 +256,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--photo", type=Path, help="a picture to filter (default: one that comes with matplotlib)")
     parser.add_argument("--enlarge", type=int, default=4, help="make each side so many times longer (default: 4)")
-    parser.add_argument("--tiles", type=int, default=16, help="how many tiles (default: 16)")
+    parser.add_argument("--tiles", type=int, default=12, help="how many tiles (default: 12)")
     parser.add_argument("--streams", type=int, default=4, help="how many streams overlap (default: 4)")
     parser.add_argument("--link", choices=LINKS, default=SLOW_LINK.name, help="the modelled link (default: pcie1-x1)")
     parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio", help="the event loop")
@@ -274,7 +271,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
-    photo = load_photo(options.photo or sample_photo(), options.enlarge)
+    try:
+        photo = load_photo(options.photo or sample_photo(), options.enlarge)
+    except OSError as error:
+        sys.exit(f"cannot read the photo: {error}")
     height, width, _ = photo.shape
     tiles = cut(height, min(options.tiles, height))
     link, recorder = LINKS[options.link], zc.Recorder()

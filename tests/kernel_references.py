@@ -41,7 +41,9 @@ def _normal(d: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.where(d > 0, 1 - tail, tail)
 
 
-def mandelbrot(width: int, height: int, x0: float, y0: float, dx: float, dy: float, limit: int) -> npt.NDArray[np.int32]:
+def mandelbrot(
+    width: int, height: int, x0: float, y0: float, dx: float, dy: float, limit: int
+) -> npt.NDArray[np.int32]:
     """Iteration counts, rounded step by step like the kernel."""
     column, row = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
     cx, cy = fused(column, np.float32(dx), np.float32(x0)), fused(row, np.float32(dy), np.float32(y0))

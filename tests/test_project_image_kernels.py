@@ -41,7 +41,9 @@ async def run(device: zc.Device, name: str, image: Pixels, output: npt.NDArray[n
     stream = device.create_stream()
     with device.allocate(image.nbytes) as source, device.allocate(output.nbytes) as target:
         stream.memcpy(source, image)
-        stream.launch(kernel, zc.LaunchConfig((-(-width // 32), -(-height // 8)), (32, 8)), width, height, source, target)
+        stream.launch(
+            kernel, zc.LaunchConfig((-(-width // 32), -(-height // 8)), (32, 8)), width, height, source, target
+        )
         await stream.memcpy(output, target)
 
 

@@ -112,31 +112,86 @@ async def _open(
     start_compiler: Callable[[TaskGroup], Awaitable[KernelCompiler]],
 ) -> AsyncIterator[Device]:
     context = make_context()
+    keeper = _Keeper(context, factory, workers, start_compiler)
     failure: BaseException | None = None
     try:
         async with anyio.create_task_group() as task_group:
             reason = f"{context.name} was closed by an exception or a cancellation"
             try:
-                executor = await factory(context.arena, task_group, workers)
-                context.open(task_group, executor, lambda: start_compiler(task_group))
-                if context.needs_code:
-                    await context.get_compiler()
+                task_group.start_soon(keeper.run, name=f"{context.name} keeper")
+                await keeper.started.wait()
                 yield Device(context)
                 await context.drain()
                 reason = f"{context.name} was closed"
             finally:
                 context.abandon(reason)
-                with anyio.CancelScope(shield=True):
-                    await context.aclose()
-                task_group.cancel_scope.cancel()
+                keeper.end()
     except BaseExceptionGroup as group:
         failure = _only_exception(group)
     if failure is not None:
         raise failure
 
 
+class _Keeper:
+    """The task that starts a device's parts, keeps their background tasks, and closes everything.
+
+    It is shielded.  So the device serves its block to the end even where the block itself is cancelled and goes on in
+    a shielded scope of its own, and nothing that befalls the block's task interrupts the closing.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        factory: ExecutorFactory,
+        workers: int | None,
+        start_compiler: Callable[[TaskGroup], Awaitable[KernelCompiler]],
+    ) -> None:
+        self._context = context
+        self._factory = factory
+        self._workers = workers
+        self._start_compiler = start_compiler
+        self._starting = anyio.CancelScope()
+        self._ending = anyio.Event()
+        self.started = anyio.Event()
+
+    async def run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            with anyio.CancelScope(shield=True):
+                async with anyio.create_task_group() as task_group:
+                    try:
+                        await self._serve(task_group)
+                    finally:
+                        await self._close(task_group)
+        except BaseExceptionGroup as group:
+            failure = _only_exception(group)
+        if failure is not None:
+            raise failure
+
+    def end(self) -> None:
+        """Have everything closed, or not started at all."""
+        self._starting.cancel()
+        self._ending.set()
+
+    async def _serve(self, task_group: TaskGroup) -> None:
+        context = self._context
+        with self._starting:
+            executor = await self._factory(context.arena, task_group, self._workers)
+            context.open(task_group, executor, lambda: self._start_compiler(task_group))
+            if context.needs_code:
+                await context.get_compiler()
+            self.started.set()
+        await self._ending.wait()
+
+    async def _close(self, task_group: TaskGroup) -> None:
+        with anyio.CancelScope(shield=True):
+            self._context.abandon(f"{self._context.name} failed")  # says nothing where the block ended first
+            await self._context.aclose()
+        task_group.cancel_scope.cancel()
+
+
 def _only_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The body's own exception instead of a group of one."""
+    """The exception itself instead of a group of one."""
     return group.exceptions[0] if len(group.exceptions) == 1 else group
 
 

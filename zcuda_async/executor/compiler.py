@@ -23,7 +23,6 @@ from typing import IO, Final
 import anyio
 import anyio.abc
 import anyio.lowlevel
-import anyio.to_thread
 
 from zcuda_async.errors import CompileError, Status
 from zcuda_async.executor.child import spawn_child
@@ -31,6 +30,7 @@ from zcuda_async.executor.frames import FrameReader, Header, encode_frame
 from zcuda_async.jit.info import KernelCode, ModuleInfo
 from zcuda_async.ptx.errors import PtxError
 from zcuda_async.ptx.ir import Span
+from zcuda_async.threads import run_blocking
 
 __all__ = ("CompilerClient", "CompilerStatistics")
 
@@ -246,7 +246,7 @@ class _Connection:
         arguments = [str(descriptor), str(os.getpid()), self._jit_module]
         module = "zcuda_async.executor.compiler_process"
         start = partial(spawn_child, module, arguments, pass_fds=[descriptor], output=output)
-        return await anyio.to_thread.run_sync(start, limiter=_limiter())
+        return await run_blocking(start)
 
     async def _serve(self, connection: socket.socket) -> None:
         async with anyio.create_task_group() as task_group:
@@ -306,12 +306,7 @@ async def _send_all(connection: socket.socket, data: bytes) -> None:
 
 async def _reap(process: subprocess.Popen[bytes]) -> int:
     """Wait, in a thread, for a process that is ending; return its exit status."""
-    return await anyio.to_thread.run_sync(process.wait, limiter=_limiter())
-
-
-def _limiter() -> anyio.CapacityLimiter:
-    """Admit one thread beyond the common limit, which the user's blocking calls may have used up."""
-    return anyio.CapacityLimiter(1)
+    return await run_blocking(process.wait)
 
 
 def _describe_end(status: int) -> str:

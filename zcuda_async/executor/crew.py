@@ -8,9 +8,9 @@ import warnings
 from typing import TYPE_CHECKING, Final
 
 import anyio
-from anyio import to_thread
 
 from zcuda_async.executor.process import SpawnedWorker, WorkerProcess, discard_workers, spawn_workers
+from zcuda_async.threads import run_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ class Crew:
         try:
             for _ in range(count):
                 indices.append(self._arena.take_worker())  # noqa: PERF401 - kept when a later one fails
-            await to_thread.run_sync(spawning.run)
+            await run_blocking(spawning.run)
         except BaseException:
             spawning.abandon()
             self._gone.set()
@@ -103,11 +103,15 @@ class Crew:
             await worker.close()
         self._gone.set()
 
-    def release(self) -> None:
+    async def release(self) -> None:
         """Give the worker regions back to the arena, once `end` has returned.  May be called again."""
-        for worker in self.workers:
-            self._arena.return_worker(worker.index)
-        self.workers = []
+        workers, self.workers = self.workers, []
+        if workers:  # in a thread: they may have used much scratch memory
+            await run_blocking(lambda: self._return_regions([worker.index for worker in workers]))
+
+    def _return_regions(self, indices: list[int]) -> None:
+        for index in indices:
+            self._arena.return_worker(index)
 
     def __del__(self) -> None:
         if self._death_fd >= 0:

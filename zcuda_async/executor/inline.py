@@ -17,6 +17,7 @@ from zcuda_async.executor.protocol import BLOCK_OFFSET, CURRENT, NO_BLOCK
 from zcuda_async.executor.slots import LaunchSlot, SlotPool
 from zcuda_async.jit.abi import WORKER
 from zcuda_async.memory.mapping import PAGE
+from zcuda_async.threads import run_blocking
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -63,7 +64,7 @@ class InlineExecutor:
         """
         if workers not in (None, 1):
             raise ValueError(f"the inline executor has one worker, got workers={workers}")
-        await to_thread.run_sync(_import_native)
+        await run_blocking(_import_native)
         return cls(arena, task_group)
 
     @property

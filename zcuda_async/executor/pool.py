@@ -224,7 +224,7 @@ class PoolExecutor:
             slot = self._pending.get(current_launch(self._arena, crew.victim))
             kernel = None if slot is None else slot.request.code.name
             self._fault = explain_death(self._arena, crew.victim, kernel)
-        crew.release()
+        await crew.release()
         return self._fault
 
     def _answer_all(self, fault: Fault) -> None:

@@ -12,11 +12,11 @@ from subprocess import Popen
 from typing import TYPE_CHECKING, Final
 
 import anyio
-from anyio import to_thread
 
 from zcuda_async.executor.child import spawn_child
 from zcuda_async.executor.protocol import REPLY, WorkerArguments
 from zcuda_async.executor.readiness import notify_closing, watch_readable
+from zcuda_async.threads import run_blocking
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -185,7 +185,7 @@ class WorkerProcess:
         try:
             fd = os.pidfd_open(self.pid)
         except OSError:
-            await to_thread.run_sync(self._process.wait)
+            await run_blocking(self._process.wait)
             return
         try:
             while self._process.poll() is None:

@@ -164,9 +164,9 @@ class Transfer:
         if name == "%tid.x":
             return self._tid_x(x, y * z, lanes, single)
         if name == "%tid.y":
-            return self._tid_row(y, x, lanes, width, single, is_last=z == 1)
+            return self._tid_row(y, x, lanes, width, single)
         if name == "%tid.z":
-            return self._tid_row(z, x * y, lanes, width, single, is_last=True)
+            return self._tid_row(z, x * y, lanes, width, single)
         if name.startswith(("%ctaid", "%nctaid", "%gridid", "%envreg", "%dynamic_smem", "%total_smem", "%nwarpid")):
             return UNIFORM
         if name == "WARP_SZ":
@@ -182,7 +182,7 @@ class Transfer:
         return Shape(None, single or lanes % x == 0)
 
     @staticmethod
-    def _tid_row(size: int, below: int, lanes: int, width: int, single: bool, *, is_last: bool) -> Shape:
+    def _tid_row(size: int, below: int, lanes: int, width: int, single: bool) -> Shape:
         """`tid.y` or `tid.z`: `size` rows of `below` threads each."""
         if size == 1:
             return constant(0)

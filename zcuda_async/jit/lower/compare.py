@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from zcuda_async.jit.builder import Builder, Type, llvm_type
 from zcuda_async.jit.lower.floating import flush
 from zcuda_async.jit.lower.lanewise import lanewise
-from zcuda_async.ptx.ir import Instruction, Operand
+from zcuda_async.ptx.ir import Instruction
 
 if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
@@ -144,11 +144,6 @@ def predicate_logic(opcode: str) -> Lowering:
         group.write(instruction.operands[0], values, "i1", shape, instruction.guard)
 
     return lower
-
-
-def operand_is_predicate(operand: Operand) -> bool:
-    """Whether an operand is a predicate register."""
-    return getattr(operand, "type", "") == "pred"
 
 
 COMPARE: Final[dict[str, Lowering]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from zcuda_async.jit.builder import Builder, Type, llvm_type
+from zcuda_async.jit.builder import Builder, Type
 from zcuda_async.jit.lower.lanewise import Compute, lanewise
 from zcuda_async.ptx.ir import TYPE_BITS, Instruction
 
@@ -323,11 +323,6 @@ def _dp4a(builder: Builder, instruction: Instruction, kind: Type, args: Sequence
 
 def _u32(_: Instruction) -> str:
     return "u32"
-
-
-def result_elem(instruction: Instruction) -> str:
-    """The LLVM element type of an integer instruction's result."""
-    return llvm_type(_wide_type(instruction))
 
 
 INTEGER: Final[dict[str, Lowering]] = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from zcuda_async.jit.builder import Type, llvm_type
 from zcuda_async.jit.lower.special import launch_field, symbol_value, worker_field
 from zcuda_async.jit.shapes import Shape
-from zcuda_async.ptx.ir import TYPE_BITS, Address, Immediate, Instruction, Operand, Register, Symbol, VectorOperand
+from zcuda_async.ptx.ir import TYPE_BITS, Address, Immediate, Instruction, Operand, Symbol, VectorOperand
 
 if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
@@ -431,11 +431,6 @@ def nothing(_: Group, __: Instruction) -> None:
 def fence(group: Group, _: Instruction) -> None:
     """``membar`` and ``fence``."""
     group.builder.line("fence seq_cst")
-
-
-def base_register(operand: Operand) -> Register | None:
-    """The register that an address is based on, if it is."""
-    return operand.base if isinstance(operand, Address) and isinstance(operand.base, Register) else None
 
 
 MEMORY: Final[dict[str, Lowering]] = {

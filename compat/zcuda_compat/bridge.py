@@ -1,0 +1,326 @@
+"""The loop bridge: one background thread runs the event loop on which the async runtime lives.
+
+Threads that call CUDA hand functions to that loop and, if they must, wait for the answer on a plain lock,
+which Ctrl-C interrupts.  Functions run in the order in which they were handed over, whoever did.
+
+The loop thread is no daemon, so nothing is torn down under it.  A second thread, the keeper, waits until the main
+thread and all other non-daemon threads that used the bridge have ended, then stops the loop: what it holds
+(devices, their workers) is gone before the interpreter is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections import deque
+from concurrent.futures import Future
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from zcuda_async import CudaError, Op, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from contextlib import AbstractAsyncContextManager
+
+__all__ = ("BRIDGE", "Bridge")
+
+T = TypeVar("T")
+
+_BATCH: Final = 256
+"""Functions run in one go before the loop looks at its sockets again."""
+
+
+class _Reply(Generic[T]):
+    """An answer that one thread waits for."""
+
+    __slots__ = ("_error", "_lock", "_value", "is_abandoned", "is_settled")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self.is_settled = False
+        self.is_abandoned = False
+
+    def resolve(self, value: T) -> None:
+        if not self.is_settled:
+            self._value = value
+            self.is_settled = True
+            self._lock.release()
+
+    def fail(self, error: BaseException) -> None:
+        if not self.is_settled:
+            self._error = error
+            self.is_settled = True
+            self._lock.release()
+
+    def wait(self) -> T:
+        self._lock.acquire()
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]
+
+
+class Bridge:
+    """The loop thread and the ways to reach it; everything public is for any thread."""
+
+    def __init__(self) -> None:
+        self._starting = threading.Lock()
+        self._queue: deque[Callable[[], None]] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._started: Future[asyncio.AbstractEventLoop] | None = None
+        self._loop_thread = 0
+        self._stop: asyncio.Event
+        self._is_draining = False
+        self._refusal: CudaError | None = None
+        self._replies: set[_Reply[Any]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._held: list[asyncio.Task[None]] = []
+        self._caller = threading.local()
+        self._callers: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+        os.register_at_fork(after_in_child=self._forked)
+
+    # -- for any thread -----------------------------------------------------------------------------------
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the loop has stopped for good."""
+        return self._refusal is not None
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether every function handed over so far has run."""
+        return not self._queue
+
+    def post(self, function: Callable[[], None]) -> None:
+        """Have `function`, which must not raise, called on the loop; does not wait.
+
+        Raises:
+            CudaError: `cudaErrorCudartUnloading` when the interpreter is shutting down,
+                `cudaErrorInitializationError` in a forked child.
+        """
+        loop = self._ready_loop()
+        self._queue.append(function)
+        if self._is_draining:
+            return  # it looks at the queue again before it stops
+        try:
+            loop.call_soon_threadsafe(self._drain)
+        except RuntimeError:
+            raise self._unloading() from None
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Call `function` on the loop, and return its result or raise its exception."""
+        self._refuse_loop_thread()
+        reply: _Reply[T] = _Reply()
+
+        def run() -> None:
+            try:
+                reply.resolve(function())
+            except Exception as error:  # noqa: BLE001 - the caller gets it
+                reply.fail(error)
+
+        return self._ask(reply, run)
+
+    def run(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run an async function on the loop, and return its result or raise its exception.
+
+        An interrupt of the waiting cancels the function.
+        """
+        self._refuse_loop_thread()
+        reply: _Reply[T] = _Reply()
+        task: asyncio.Task[None] | None = None
+
+        def start() -> None:
+            nonlocal task
+            task = asyncio.get_running_loop().create_task(_answer(reply, function))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        def cancel() -> None:
+            if task is not None:
+                task.cancel()
+
+        try:
+            return self._ask(reply, start)
+        finally:
+            if reply.is_abandoned:
+                self.post(cancel)
+
+    def complete(self, submission: Callable[[], Op[T]]) -> T:
+        """Submit an operation on the loop, and wait until it has finished.
+
+        If the waiting is interrupted the operation goes on, and its failure goes to the next sync.
+        """
+        self._refuse_loop_thread()
+        reply: _Reply[T] = _Reply()
+
+        def submit() -> None:
+            try:
+                op = submission()
+            except Exception as error:  # noqa: BLE001 - the caller gets it
+                reply.fail(error)
+            else:
+                op.add_done_callback(lambda: _tell(reply, op))
+
+        return self._ask(reply, submit)
+
+    def flush(self) -> None:
+        """Wait until every function handed over so far has run."""
+        if self._queue:
+            self.call(_nothing)
+
+    def hold(self, scope: AbstractAsyncContextManager[T]) -> T:
+        """Enter an async scope on the loop and return what it gives; it is left when the loop stops."""
+        self._refuse_loop_thread()
+        reply: _Reply[T] = _Reply()
+
+        def start() -> None:
+            self._held.append(asyncio.get_running_loop().create_task(_hold(reply, scope)))
+
+        return self._ask(reply, start)
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _ask(self, reply: _Reply[T], function: Callable[[], None]) -> T:
+        self._replies.add(reply)
+        try:
+            self.post(function)
+            if self._refusal is not None:
+                reply.fail(self._unloading())
+            return reply.wait()
+        except BaseException:  # Ctrl-C, if the reply is not there
+            reply.is_abandoned = not reply.is_settled
+            raise
+        finally:
+            self._replies.discard(reply)
+
+    def _refuse_loop_thread(self) -> None:
+        if get_ident() == self._loop_thread:
+            raise RuntimeError(
+                "a blocking CUDA call was made on the thread of the runtime's own event loop, which it would wait for"
+                " forever; make it in another thread (asyncio.to_thread), or await the zcuda_async call instead"
+            )
+
+    def _ready_loop(self) -> asyncio.AbstractEventLoop:
+        if not hasattr(self._caller, "is_known"):
+            self._caller.is_known = True
+            self._callers.add(threading.current_thread())
+        loop = self._loop
+        if loop is not None:
+            return loop
+        with self._starting:
+            if self._refusal is not None:
+                raise self._unloading()
+            if self._started is None:
+                self._started = Future()
+                threading.Thread(target=self._run, args=(self._started,), name="zcuda loop").start()
+            return self._started.result()
+
+    def _unloading(self) -> CudaError:
+        if self._refusal is None:
+            self._refusal = CudaError(
+                Status.cudaErrorCudartUnloading, "the interpreter is shutting down; finish CUDA work before that"
+            )
+        return self._refusal
+
+    def _run(self, started: Future[asyncio.AbstractEventLoop]) -> None:
+        asyncio.run(self._main(started))
+
+    async def _main(self, started: Future[asyncio.AbstractEventLoop]) -> None:
+        self._stop = asyncio.Event()
+        self._loop_thread = get_ident()
+        self._loop = asyncio.get_running_loop()
+        threading.Thread(target=self._keep, name="zcuda keeper").start()
+        started.set_result(self._loop)
+        await self._stop.wait()
+        error = self._unloading()
+        self._loop = None
+        tasks = [*self._tasks, *self._held]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._queue.clear()
+        for reply in list(self._replies):
+            reply.fail(error)
+
+    def _keep(self) -> None:
+        threading.main_thread().join()
+        while callers := [thread for thread in list(self._callers) if _outlives(thread)]:
+            for thread in callers:
+                thread.join()
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(self._stop.set)
+
+    def _drain(self) -> None:
+        queue = self._queue
+        self._is_draining = True
+        try:
+            for _ in range(_BATCH):
+                if not queue:
+                    break
+                try:
+                    queue[0]()
+                finally:
+                    queue.popleft()  # only now, so that an empty queue means that everything has run
+        finally:
+            self._is_draining = False
+            if queue and self._loop is not None:
+                self._loop.call_soon(self._drain)
+
+    def _forked(self) -> None:
+        """In a forked child, the loop's thread does not exist."""
+        if self._started is None:
+            return
+        self._starting = threading.Lock()
+        self._loop = None
+        self._loop_thread = 0
+        self._refusal = CudaError(
+            Status.cudaErrorInitializationError,
+            "this process was forked from one that used CUDA, which does not work; start it with the 'spawn' method",
+        )
+
+
+def _nothing() -> None:
+    """A function whose call shows that all earlier ones have run."""
+
+
+def _outlives(thread: threading.Thread) -> bool:
+    """Whether the interpreter waits for `thread` before it ends."""
+    return not thread.daemon and thread.is_alive()
+
+
+def _tell(reply: _Reply[T], op: Op[T]) -> None:
+    if reply.is_abandoned:
+        return
+    error = op.exception()
+    if error is None:
+        reply.resolve(op.result())
+    else:
+        reply.fail(error)
+
+
+async def _answer(reply: _Reply[T], function: Callable[[], Coroutine[Any, Any, T]]) -> None:
+    try:
+        reply.resolve(await function())
+    except Exception as error:  # noqa: BLE001 - the caller gets it
+        reply.fail(error)
+
+
+async def _hold(reply: _Reply[T], scope: AbstractAsyncContextManager[T]) -> None:
+    try:
+        async with scope as value:
+            reply.resolve(value)
+            await asyncio.Event().wait()  # cancelled when the loop stops
+    except Exception as error:
+        if reply.is_settled:
+            raise
+        reply.fail(error)
+
+
+BRIDGE: Final = Bridge()
+"""The process's bridge; its threads start with the first use."""

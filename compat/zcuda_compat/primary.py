@@ -1,0 +1,153 @@
+"""Primary contexts: one open device per ordinal, shared by all threads, opened at its first use."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Final
+
+import zcuda_async as zc
+from zcuda_async import CudaError, Status
+from zcuda_compat.bridge import BRIDGE
+from zcuda_compat.handles import HANDLES
+from zcuda_compat.stream import Stream
+from zcuda_compat.thread import THREAD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ("Primary", "check_ordinal", "current", "current_ordinal", "open_primaries", "peek_current", "primary_of")
+
+
+class Primary:
+    """An open device, its legacy default stream and its identity until the next reset; made by `primary_of`."""
+
+    def __init__(self, ordinal: int, device: zc.Device) -> None:
+        self.ordinal = ordinal
+        self.device = device
+        self.context = device.context
+        self.legacy = Stream(self, BRIDGE.call(lambda: device.default_stream), is_legacy=True)
+        self.at_reset: list[Callable[[], None]] = []
+        """Called when the device is reset: whoever caches something of it forgets it."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that any thread submitted to the device has finished."""
+        return BRIDGE.is_quiet and not self.context.busy
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a sync would raise something."""
+        return self.context.refusal is not None or self.context.has_failures
+
+    def check(self) -> None:
+        """Raise the sticky error, if there is one."""
+        if self.context.refusal is not None:
+            self.context.refuse()
+
+    def synchronize(self) -> None:
+        """Wait for everything submitted so far; raise what failed."""
+        if not self.is_idle or self.has_news:
+            BRIDGE.run(self.device.sync)
+
+    def holds(self, address: int) -> bool:
+        """Whether `address` lies in the device's memory or pinned memory, allocated or not."""
+        return address in self.context.device_heap or address in self.context.pinned_heap
+
+    def per_thread_stream(self) -> Stream:
+        """The calling thread's default stream."""
+        stream = THREAD.streams.get(self)
+        if stream is None:
+            stream = THREAD.streams[self] = self.create_stream(zc.StreamOptions(nonblocking=False))
+        return stream
+
+    def create_stream(self, options: zc.StreamOptions) -> Stream:
+        """A new stream."""
+        self.check()
+        return Stream(self, BRIDGE.call(lambda: self.device.create_stream(options)))
+
+
+_opened: dict[int, Primary] = {}
+_opening: dict[int, Future[Primary]] = {}
+_lock = threading.Lock()
+
+
+def open_primaries() -> list[Primary]:
+    """The devices that are open now."""
+    return list(_opened.values())
+
+
+def current_ordinal() -> int:
+    """The calling thread's device."""
+    return THREAD.device
+
+
+def peek_current() -> Primary | None:
+    """The calling thread's device if it is open already."""
+    return _opened.get(THREAD.device)
+
+
+def current() -> Primary:
+    """The calling thread's device, opened if it is not yet."""
+    return _opened.get(THREAD.device) or primary_of(THREAD.device)
+
+
+def check_ordinal(ordinal: int) -> None:
+    """CudaError `cudaErrorInvalidDevice` or `cudaErrorNoDevice` if there is no such device."""
+    devices = zc.device_count()
+    if devices == 0:
+        raise CudaError(Status.cudaErrorNoDevice, "there is no device; set ZCUDA_DEVICE_COUNT to have some")
+    if not 0 <= ordinal < devices:
+        raise CudaError(
+            Status.cudaErrorInvalidDevice,
+            f"there is no device {ordinal}, only 0 to {devices - 1}; set ZCUDA_DEVICE_COUNT to have more",
+        )
+
+
+def primary_of(ordinal: int) -> Primary:
+    """The device of that ordinal, opened if it is not yet."""
+    primary = _opened.get(ordinal)
+    if primary is not None:
+        return primary
+    check_ordinal(ordinal)
+    with _lock:
+        opening = _opening.get(ordinal)
+        is_ours = opening is None
+        if opening is None:
+            opening = _opening[ordinal] = Future()
+    if is_ours:
+        _open(ordinal, opening)
+    return opening.result()
+
+
+def _open(ordinal: int, opening: Future[Primary]) -> None:
+    try:
+        primary = Primary(ordinal, BRIDGE.hold(zc.open_device(ordinal)))
+    except BaseException as error:
+        _opening.pop(ordinal, None)
+        opening.set_exception(error)
+        raise
+    _opened[ordinal] = primary
+    opening.set_result(primary)
+
+
+def _forked() -> None:
+    """Forget the parent's devices in a forked child, without touching what they hold."""
+    global _lock, _opened, _opening
+    _abandoned.append(_opened)
+    _lock, _opened, _opening = threading.Lock(), {}, {}
+
+
+_abandoned: Final[list[object]] = []
+os.register_at_fork(after_in_child=_forked)
+
+
+def reset(primary: Primary) -> None:
+    """Destroy everything on a device and clear its sticky error; its memory is gone, its handles are invalid."""
+    BRIDGE.run(primary.device.reset)
+    forget = primary.at_reset
+    primary.at_reset = []
+    for function in forget:
+        function()
+    HANDLES.remove_all(*(item for item in HANDLES.all_of(Stream) if item.primary is primary))
