@@ -1,16 +1,17 @@
-"""A pipeline in plain trio: find the cuts in a video, with the device as its middle stage.
+"""A pipeline in plain trio: find the cuts in a film, with the device as the middle stage.
 
-    frames --> channel --> device stage, on several streams --> channel --> cut detector
+    produce --> frames --> submit, on several streams --> operations --> detect
 
-The producer makes frames of a synthetic film.  Each worker of the device stage has a stream of its own, on which
-a frame is copied to the device, blurred against noise and counted into a histogram; only the histogram comes
-back.  The detector puts the histograms in order and reports a cut where one differs much from the one before.
+The first stage makes the frames of a synthetic film.  The second copies each to the device, has it blurred against
+noise and counted into a histogram, and asks for the histogram back: all that is only submitted, on the streams by
+turns, and the last operation goes down the channel.  The third stage awaits the operations, which keeps the film's
+order, and reports a cut where a histogram differs much from the one before.
 
-The channels are bounded, so the pipeline runs at the pace of its slowest stage and holds a fixed number of frames,
-however long the film is.  `trio.move_on_after` ends it early without leaving anything behind.
+The channels are bounded, so all stages run at the pace of the slowest and hold a fixed number of frames, however long
+the film is.  `trio.move_on_after` ends it all early without leaving anything behind.
 
     python examples/trio_pipeline.py
-    python examples/trio_pipeline.py --frames 2000 --streams 4 --timeout 5
+    python examples/trio_pipeline.py --frames 5000 --streams 4 --timeout 3
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Final
 
 import numpy as np
@@ -28,9 +30,14 @@ from images import HISTOGRAM_CONFIG, ImageKernels, Pixels, grid_over
 
 import zcuda_async as zc
 
-__all__ = ("Film", "Pipeline")
+__all__ = ("Film", "Result", "run_pipeline")
 
 Histogram = npt.NDArray[np.uint32]
+Counted = tuple[zc.Op[None], Histogram]
+"""A histogram, and the operation after which it is there."""
+
+FRAMES_WAITING: Final = 4
+"""How many frames may wait for the device; the producer waits when there are so many."""
 
 CUT_FROM: Final = 0.4
 """Two frames belong to different shots if this part of their pixels changed its luminance class."""
@@ -51,17 +58,16 @@ class Film:
         return list(range(self.shot_frames, self.frames, self.shot_frames))
 
     def frame(self, number: int) -> Pixels:
-        """One frame; takes a few milliseconds, so call it in a thread."""
+        """One frame; takes about a millisecond, so call it in a thread."""
         shot, time = divmod(number, self.shot_frames)
         x, y = np.arange(self.width), np.arange(self.height)[:, None]
-        base = 40 + 110 * (shot % 2)  # night and day by turns
-        gray = base + 40 * x / self.width + 20 * y / self.height
-        centre = self.width * (0.5 + 0.3 * math.sin(time / 9 + shot))
-        gray[(x - centre) ** 2 + (y - self.height / 2) ** 2 < (self.height / 6) ** 2] += 30
-        noise = np.random.default_rng(number).integers(-12, 13, gray.shape, dtype=np.int8)
-        frame = np.full((self.height, self.width, 4), 255, np.uint8)
-        frame[..., :3] = (gray + noise).astype(np.uint8)[..., None]
-        return frame
+        centre = round(self.width * (0.5 + 0.3 * math.sin(time / 9 + shot)))
+        disc = (x - centre) ** 2 + (y - self.height // 2) ** 2 < (self.height // 6) ** 2
+        night_or_day = (40 + 110 * (shot % 2) + 40 * x // self.width).astype(np.uint8)
+        gray = np.random.default_rng(number).integers(0, 16, disc.shape, np.uint8)
+        gray += np.where(disc, night_or_day + np.uint8(30), night_or_day)
+        pixels = gray * np.uint32(0x010101) + np.uint32(0xFF000000)  # as red, green, blue, alpha
+        return pixels.view(np.uint8).reshape(self.height, self.width, 4)
 
 
 @dataclass(slots=True)
@@ -75,83 +81,80 @@ class Result:
     seconds: float = 0.0
 
 
-class Pipeline:
-    """The three stages, connected by bounded channels."""
+async def run_pipeline(device: zc.Device, kernels: ImageKernels, film: Film, result: Result, *, streams: int) -> None:
+    """Run all stages until the film ends, or one fails: then the nursery ends the others.
 
-    def __init__(self, device: zc.Device, kernels: ImageKernels, film: Film, *, streams: int, waiting: int = 4) -> None:
-        self.film = film
-        self.result = Result()
-        self._device = device
+    If it is cancelled, every stage ends where it is, and the device finishes what was submitted.
+    """
+    start = trio.current_time()
+    send_frame, receive_frame = trio.open_memory_channel[Pixels](FRAMES_WAITING)
+    send_counted, receive_counted = trio.open_memory_channel[Counted](streams)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(produce, film, send_frame, result)
+            nursery.start_soon(submit, device, kernels, film, streams, receive_frame, send_counted)
+            nursery.start_soon(detect, receive_counted, result)
+    finally:
+        result.seconds = trio.current_time() - start
+
+
+async def produce(film: Film, frames: trio.MemorySendChannel[Pixels], result: Result) -> None:
+    async with frames:
+        for number in range(film.frames):
+            frame = await trio.to_thread.run_sync(film.frame, number)
+            await frames.send(frame)  # waits while FRAMES_WAITING frames wait: back-pressure
+            result.most_waiting = max(result.most_waiting, frames.statistics().current_buffer_used)
+
+
+class Lane:
+    """A stream, and the device memory that its frames use one after another."""
+
+    def __init__(self, device: zc.Device, kernels: ImageKernels, film: Film) -> None:
         self._kernels = kernels
-        self._streams = streams
-        self._waiting = waiting
+        self._width, self._height = film.width, film.height
+        self._stream = device.create_stream()
+        self._pixels = device.allocate(film.width * film.height * 4)
+        self._blurred = device.allocate(self._pixels.size)
+        self._bins = device.allocate(256 * 4)
 
-    async def run(self) -> Result:
-        """Run until the film ends.
+    def count(self, frame: Pixels) -> Counted:
+        """Submit everything that gives a frame's histogram, and wait for nothing.
 
-        If it is cancelled, every stage ends where it is, the device finishes what was submitted, and `result` says how
-        far the pipeline came.
+        The frame is read before this returns or kept until it is read; the stream keeps the order, so that
+        the next frame may use the same memory.
         """
-        start = trio.current_time()
-        frame_in, frame_out = trio.open_memory_channel[tuple[int, Pixels]](self._waiting)
-        counts_in, counts_out = trio.open_memory_channel[tuple[int, Histogram]](self._waiting)
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._produce, frame_in)
-                async with counts_in, frame_out:
-                    for number in range(1, self._streams + 1):
-                        nursery.start_soon(self._count, f"stream {number}", frame_out.clone(), counts_in.clone())
-                nursery.start_soon(self._detect, counts_out)
-        finally:
-            self.result.seconds = trio.current_time() - start
-        return self.result
+        stream, width, height = self._stream, self._width, self._height
+        histogram = np.empty(256, np.uint32)
+        stream.memcpy(self._pixels, frame)
+        stream.memset(self._bins, 0)
+        stream.launch(self._kernels.blur, grid_over(width, height), width, height, self._pixels, self._blurred)
+        stream.launch(self._kernels.histogram, HISTOGRAM_CONFIG, width * height, self._blurred, self._bins)
+        return stream.memcpy(histogram, self._bins), histogram
 
-    async def _produce(self, frames: trio.MemorySendChannel[tuple[int, Pixels]]) -> None:
-        async with frames:
-            for number in range(self.film.frames):
-                frame = await trio.to_thread.run_sync(self.film.frame, number)
-                await frames.send((number, frame))  # waits while the device is behind
-                waiting = frames.statistics().current_buffer_used
-                self.result.most_waiting = max(self.result.most_waiting, waiting)
 
-    async def _count(
-        self,
-        name: str,
-        frames: trio.MemoryReceiveChannel[tuple[int, Pixels]],
-        counts: trio.MemorySendChannel[tuple[int, Histogram]],
-    ) -> None:
-        """Frames in, histograms out.  Of several workers on one channel, the first that is free takes the next frame."""
-        film, kernels, device = self.film, self._kernels, self._device
-        frame_bytes = film.width * film.height * 4
-        grid = grid_over(film.width, film.height)
-        stream = device.create_stream(zc.StreamOptions(name=name))
-        with (
-            device.allocate(frame_bytes) as pixels,
-            device.allocate(frame_bytes) as blurred,
-            device.allocate(256 * 4) as bins,
-        ):
-            async with frames, counts:
-                async for number, frame in frames:
-                    histogram = np.empty(256, np.uint32)
-                    stream.memcpy(pixels, frame)
-                    stream.memset(bins, 0)
-                    stream.launch(kernels.blur, grid, film.width, film.height, pixels, blurred)
-                    stream.launch(kernels.histogram, HISTOGRAM_CONFIG, frame_bytes // 4, blurred, bins)
-                    await stream.memcpy(histogram, bins)  # all five have run, in this order
-                    await counts.send((number, histogram))
+async def submit(
+    device: zc.Device,
+    kernels: ImageKernels,
+    film: Film,
+    streams: int,
+    frames: trio.MemoryReceiveChannel[Pixels],
+    counted: trio.MemorySendChannel[Counted],
+) -> None:
+    lanes = cycle([Lane(device, kernels, film) for _ in range(streams)])
+    async with frames, counted:
+        async for frame in frames:
+            await counted.send(next(lanes).count(frame))  # waits while the detector has enough to await
 
-    async def _detect(self, counts: trio.MemoryReceiveChannel[tuple[int, Histogram]]) -> None:
-        """Put the histograms in order (there are never more early ones than streams) and compare neighbours."""
-        early: dict[int, Histogram] = {}
-        last: Histogram | None = None
-        async with counts:
-            async for number, histogram in counts:
-                early[number] = histogram
-                while (current := early.pop(self.result.frames, None)) is not None:
-                    if last is not None and changed_part(last, current) >= CUT_FROM:
-                        self.result.cuts.append(self.result.frames)
-                    last = current
-                    self.result.frames += 1
+
+async def detect(counted: trio.MemoryReceiveChannel[Counted], result: Result) -> None:
+    last: Histogram | None = None
+    async with counted:
+        async for operation, histogram in counted:
+            await operation
+            if last is not None and changed_part(last, histogram) >= CUT_FROM:
+                result.cuts.append(result.frames)
+            last = histogram
+            result.frames += 1
 
 
 def changed_part(before: Histogram, after: Histogram) -> float:
@@ -173,13 +176,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-async def detect_cuts(film: Film, *, streams: int, link: str, timeout: float) -> tuple[Result, bool]:
-    """The pipeline's result, and whether the time was enough."""
+async def find_cuts(film: Film, *, streams: int, link: str, timeout: float) -> tuple[Result, bool]:
+    """What the pipeline found, and whether the time was enough for the whole film."""
+    result = Result()
     async with zc.open_device(link=link) as device:
-        pipeline = Pipeline(device, await ImageKernels.load(device), film, streams=streams)
+        kernels = await ImageKernels.load(device)
         with trio.move_on_after(timeout) as scope:
-            await pipeline.run()
-        return pipeline.result, not scope.cancelled_caught
+            await run_pipeline(device, kernels, film, result, streams=streams)
+    return result, not scope.cancelled_caught
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -187,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     film = Film(options.frames)
 
     async def run() -> tuple[Result, bool]:
-        return await detect_cuts(film, streams=options.streams, link=options.link, timeout=options.timeout)
+        return await find_cuts(film, streams=options.streams, link=options.link, timeout=options.timeout)
 
     result, is_complete = trio.run(run)
     rate = result.frames / result.seconds

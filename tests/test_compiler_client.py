@@ -271,6 +271,19 @@ async def test_the_process_imports_no_event_loop(tmp_path: Path) -> None:
     assert "llvmlite.binding" in imported
 
 
+async def test_the_real_compiler_gives_objects_and_diagnoses() -> None:
+    text = (Path(__file__).parent / "ptx" / "kernels.ptx").read_text()
+    async with compiler("zcuda_async.jit") as client:
+        assert "saxpy" in {kernel.name for kernel in (await client.inspect(text)).kernels}
+        code = await client.compile(text, "kernels.ptx", "saxpy", (256, 1, 1))
+        assert code.object_code.startswith(b"\x7fELF")
+        with pytest.raises(CompileError, match=r"^cudaErrorInvalidPtx \(218\): broken\.ptx:1:1: error: "):
+            await client.inspect("frob", "broken.ptx")
+    async with compiler("zcuda_async.jit") as client:
+        assert await client.compile(text, "elsewhere.ptx", "saxpy", (256, 1, 1)) == code
+        assert client.statistics == CompilerStatistics(made=0, cached=1, processes=1)
+
+
 _PARENT = """
 import sys, anyio
 from zcuda_async.executor.compiler import CompilerClient

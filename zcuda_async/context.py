@@ -29,9 +29,11 @@ import anyio.to_thread
 from anyio.lowlevel import checkpoint
 
 from zcuda_async.errors import CudaError, LaunchError, Status
+from zcuda_async.executor.base import FaultReporter
 from zcuda_async.memory.arena import Arena
 from zcuda_async.memory.buffer import Heap
 from zcuda_async.op import NS_PER_MS, AbandonedError, Completion, Op
+from zcuda_async.threads import run_blocking
 from zcuda_async.timing.clock import VirtualClock
 from zcuda_async.timing.link import copy_engines
 
@@ -117,6 +119,8 @@ class Context:
         self._compiler: KernelCompiler | None = None
         self._start_compiler: Callable[[], Awaitable[KernelCompiler]]
         self._compiler_lock = anyio.Lock()
+        self._resetting = anyio.Lock()
+        self._resets = 0
         self._copies = 0
         self._copies_done: anyio.Event | None = None
         self._copy_limiter = anyio.CapacityLimiter(_COPY_THREADS)
@@ -132,6 +136,8 @@ class Context:
         self.executor = executor
         self.needs_code = getattr(executor, "needs_code", True)
         self._start_compiler = start_compiler
+        if isinstance(executor, FaultReporter):
+            executor.watch_faults(self.fault_happened)
         self._launch_limit = max(4, 2 * executor.workers)
         task_group.start_soon(self.clock.run, name=f"{self.name} clock")
 
@@ -166,7 +172,7 @@ class Context:
             self.device_heap.close()
             self.pinned_heap.close()
             self.clock.detach()
-            self.arena.close()
+            await run_blocking(self.arena.close)
 
     async def _close_parts(self) -> None:
         try:
@@ -180,24 +186,37 @@ class Context:
                 await self._copies_settled()
 
     async def reset(self) -> None:
-        """End everything pending, make the executor whole, and forget the fault."""
+        """End everything pending, make the executor whole, and forget the fault; joins a reset under way."""
         self.check_open()
+        resets = self._resets
         with anyio.CancelScope(shield=True):
-            self.refusal = CudaError(
-                Status.cudaErrorDeviceUninitialized, f"{self.name} is being reset; await dev.reset() first"
-            )
-            self._generation += 1
-            self.is_stopping = True
-            self.end_pending(
-                lambda op: AbandonedError(f"{op.label} on {op.stream.name} was abandoned: {self.name} was reset")
-            )
-            await self.executor.reset()
-            await self._copies_settled()
-            self.is_stopping = False
-            self._in_flight = 0
-            self._fault, self._fault_observed, self.refusal = None, False, None
-            self._failures.clear()
+            async with self._resetting:
+                self.check_open()
+                if self._resets == resets:
+                    await self._reset()
         await checkpoint()
+
+    async def _reset(self) -> None:
+        self.refusal = CudaError(
+            Status.cudaErrorDeviceUninitialized, f"{self.name} is being reset; await dev.reset() first"
+        )
+        self._generation += 1
+        self.is_stopping = True
+        self.end_pending(
+            lambda op: AbandonedError(f"{op.label} on {op.stream.name} was abandoned: {self.name} was reset")
+        )
+        try:
+            await self.executor.reset()
+        finally:
+            self.check_open()  # the device may have been closed meanwhile, and stays so
+        await self._copies_settled()
+        self.check_open()
+        self.is_stopping = False
+        self._in_flight = 0
+        self.engines = copy_engines(self.link)
+        self._fault, self._fault_observed, self.refusal = None, False, None
+        self._failures.clear()
+        self._resets += 1
 
     # -- checks -------------------------------------------------------------------------------------------
 
@@ -207,8 +226,8 @@ class Context:
         return isinstance(self.refusal, anyio.ClosedResourceError)
 
     def check_open(self) -> None:
-        """ClosedResourceError if the device is closed."""
-        if self.is_closed:
+        """ClosedResourceError if the device is closed, RuntimeError on another thread than its event loop's."""
+        if self.is_closed or threading.get_ident() != self.thread:
             self.refuse()
 
     def refuse(self) -> None:
@@ -411,7 +430,8 @@ class Context:
 
     async def _copies_settled(self) -> None:
         while self._copies:
-            self._copies_done = anyio.Event()
+            if self._copies_done is None or self._copies_done.is_set():
+                self._copies_done = anyio.Event()
             await self._copies_done.wait()
 
     def run_callback(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -57,7 +59,8 @@ def open_device(
     Its workers start on entry.  Leaving the block waits until the streams have no more work, raises failures that
     nobody has heard of, and releases everything.  If the block is left by an exception or a cancellation,
     nothing is waited for: workers are killed, and every pending operation ends with an `AbandonedError`.
-    Each opening is a device of its own, with its own memory, also for the same ordinal.
+    Each opening is a device of its own, with its own memory, also for the same ordinal; a second one that is open
+    at the same time is called "device 0 (2)".
 
     Args:
         ordinal: which device, from 0 to `device_count` - 1.
@@ -85,19 +88,25 @@ def open_device(
             Status.cudaErrorInvalidDevice,
             f"there is no device {ordinal}, only 0 to {device_count() - 1}; set ZCUDA_DEVICE_COUNT to have more",
         )
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers must be at least 1, got {workers}")
+    if workers is not None:
+        _check_int("workers", workers)
+    _check_int("memory_bytes", memory_bytes)
+    _check_int("pinned_bytes", pinned_bytes)
     profile = None if link is None else link_profile(link)
     factory = executor_factory(executor)
     clock = RealClock() if clock is None else clock
-    name = f"device {ordinal}"
 
     def make_context() -> Context:
-        clock.attach(name)
+        name = _names.take(f"device {ordinal}")
         try:
-            arena = Arena(memory_bytes, pinned_bytes)
+            clock.attach(name)
+            try:
+                arena = Arena(memory_bytes, pinned_bytes)
+            except BaseException:
+                clock.detach()
+                raise
         except BaseException:
-            clock.detach()
+            _names.give_back(name)
             raise
         return Context(name=name, arena=arena, clock=clock, link=profile, recorder=recorder)
 
@@ -128,8 +137,39 @@ async def _open(
                 keeper.end()
     except BaseExceptionGroup as group:
         failure = _only_exception(group)
+    finally:
+        _names.give_back(context.name)
     if failure is not None:
         raise failure
+
+
+def _check_int(option: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{option} is an int, got {type(value).__name__}")
+    if value < 1:
+        raise ValueError(f"{option} must be at least 1, got {value}")
+
+
+class _Names:
+    """Names of the open devices of this process: timelines and messages must tell them apart."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._lock = threading.Lock()
+
+    def take(self, name: str) -> str:
+        with self._lock:
+            candidates = (name if number == 1 else f"{name} ({number})" for number in count(1))
+            free = next(candidate for candidate in candidates if candidate not in self._taken)
+            self._taken.add(free)
+            return free
+
+    def give_back(self, name: str) -> None:
+        with self._lock:
+            self._taken.discard(name)
+
+
+_names: Final = _Names()
 
 
 class _Keeper:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from zcuda_async.errors import CompileError, LaunchError, Status
 from zcuda_async.launch import ArgumentPacker, LaunchConfig
-from zcuda_async.op import Completion
+from zcuda_async.op import AbandonedError, Completion
+from zcuda_async.ptx.errors import PtxError
 
 if TYPE_CHECKING:
     from zcuda_async.context import Context
@@ -108,11 +109,14 @@ class Kernel:
     async def _compile(self, block: tuple[int, int, int], code: Completion[KernelCode]) -> None:
         try:
             code.resolve(await self._module.compile_kernel(self.name, block))
-        except CompileError as error:
+        except Exception as error:  # noqa: BLE001 - it belongs to the launches that wait for the code
+            if not (isinstance(error, CompileError) and isinstance(error.__cause__, PtxError)):
+                del self._codes[block]  # the compiler failed, the text is not wrong: a later launch may try again
             code.fail(error)
-        except Exception as error:  # noqa: BLE001 - the compiler is gone, not the kernel wrong: a later launch may try again
+        except BaseException:
             del self._codes[block]
-            code.fail(error)
+            code.fail(AbandonedError(f"{self.name} was not compiled: {self.context.name} was closed"))
+            raise
 
     def check_config(self, config: LaunchConfig) -> None:
         """Check a launch's shape against what this kernel allows.

@@ -6,13 +6,13 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import anyio.to_thread
 
 from zcuda_async.errors import CompileError, CudaError, Status
 from zcuda_async.jit.info import KernelCode
 from zcuda_async.kernel import Kernel
 from zcuda_async.memory.buffer import Buffer
-from zcuda_async.op import Completion
+from zcuda_async.op import AbandonedError, Completion
+from zcuda_async.threads import run_blocking
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -152,6 +152,9 @@ class Module:
         except Exception as error:  # noqa: BLE001 - it belongs to whoever asks for a kernel
             self._loading.fail(error)
             self.context.note_failure(self._loading)
+        except BaseException:
+            self._loading.fail(AbandonedError(f"{self._filename} was not loaded: {self.context.name} was closed"))
+            raise
         else:
             self._loading.resolve(info)
 
@@ -170,7 +173,9 @@ class Module:
         if size <= _IMAGE_INLINE:
             write()
         else:
-            await anyio.to_thread.run_sync(write)
+            await run_blocking(write)
+        if self._is_closed:
+            image.close()
         self.image = image
         self.globals_address = image.handle
 

@@ -9,6 +9,7 @@ the next sync; *observed* means that some ``await`` or `result` raised it.
 from __future__ import annotations
 
 from enum import IntEnum
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import anyio
@@ -31,6 +32,10 @@ NS_PER_MS: Final = 1e6
 
 class AbandonedError(anyio.ClosedResourceError):
     """The operation never finished: its device was closed by an exception or cancellation, or was reset."""
+
+
+async def _raise(error: Exception) -> None:
+    raise error
 
 
 class OpState(IntEnum):
@@ -98,6 +103,7 @@ class Completion(Generic[R]):
         if self._state >= _DONE:
             await checkpoint()
             return
+        self._check_waiter()
         event = self._event
         if event is None:
             event = self._event = anyio.Event()
@@ -127,7 +133,10 @@ class Completion(Generic[R]):
         self._is_observed = True
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
-        """Call `callback` on the loop thread when it settles; at once if it has."""
+        """Call `callback` on the loop thread when it settles; at once if it has.
+
+        What it raises then closes the device, as an exception of its ``async with`` block does.
+        """
         if self._state >= _DONE:
             callback()
         elif self._callbacks is None:
@@ -156,7 +165,17 @@ class Completion(Generic[R]):
         callbacks, self._callbacks = self._callbacks, None
         if callbacks is not None:
             for callback in callbacks:
-                callback()
+                try:
+                    callback()
+                except Exception as error:  # noqa: BLE001 - the others must hear of it too, and the stream goes on
+                    self._callback_failed(error)
+
+    def _callback_failed(self, error: Exception) -> None:
+        """Raise what a done callback raised where it can be heard."""
+        raise error
+
+    def _check_waiter(self) -> None:
+        """Raise if whoever is about to wait would never hear of the end."""
 
     def _note_observed(self, error: BaseException) -> None:
         """Tell the owner that `error` reached somebody."""
@@ -333,6 +352,17 @@ class Op(Completion[R]):
 
     def _note_observed(self, error: BaseException) -> None:
         self.stream.context.note_observed(error)
+
+    def _check_waiter(self) -> None:
+        context = self.stream.context
+        if get_ident() != context.thread:
+            raise RuntimeError(
+                f"{self!r} belongs to the event loop of thread {context.thread}, but thread {get_ident()} awaits it;"
+                " await it there (anyio.from_thread.run)"
+            )
+
+    def _callback_failed(self, error: Exception) -> None:
+        self.stream.context.task_group.start_soon(_raise, error)
 
     def __repr__(self) -> str:
         return f"<Op {self.label} on {self.stream.name}: {OpState(self._state).name.lower()}>"

@@ -5,31 +5,25 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import zcuda_async as zc
 from zcuda_async import CudaError, Status
 from zcuda_compat.bridge import BRIDGE
-from zcuda_compat.handles import HANDLES
 from zcuda_compat.stream import Stream
 from zcuda_compat.thread import THREAD
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ("Primary", "check_ordinal", "current", "current_ordinal", "open_primaries", "peek_current", "primary_of")
 
 
 class Primary:
-    """An open device, its legacy default stream and its identity until the next reset; made by `primary_of`."""
+    """An open device and its legacy default stream; made by `primary_of`."""
 
     def __init__(self, ordinal: int, device: zc.Device) -> None:
         self.ordinal = ordinal
         self.device = device
         self.context = device.context
         self.legacy = Stream(self, BRIDGE.call(lambda: device.default_stream), is_legacy=True)
-        self.at_reset: list[Callable[[], None]] = []
-        """Called when the device is reset: whoever caches something of it forgets it."""
 
     @property
     def is_idle(self) -> bool:
@@ -141,13 +135,3 @@ def _forked() -> None:
 
 _abandoned: Final[list[object]] = []
 os.register_at_fork(after_in_child=_forked)
-
-
-def reset(primary: Primary) -> None:
-    """Destroy everything on a device and clear its sticky error; its memory is gone, its handles are invalid."""
-    BRIDGE.run(primary.device.reset)
-    forget = primary.at_reset
-    primary.at_reset = []
-    for function in forget:
-        function()
-    HANDLES.remove_all(*(item for item in HANDLES.all_of(Stream) if item.primary is primary))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from zcuda_async.jit.info import KernelCode
 
-__all__ = ("Fault", "KernelExecutor", "LaunchRequest", "LaunchResult")
+__all__ = ("Fault", "FaultReporter", "KernelExecutor", "LaunchRequest", "LaunchResult")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +63,11 @@ class KernelExecutor(Protocol):
 
     async def aclose(self) -> None:
         """Stop and release everything, also when cancelled (runs shielded)."""
+
+
+@runtime_checkable
+class FaultReporter(Protocol):
+    """An executor that can fail while no launch is pending, and says so at once."""
+
+    def watch_faults(self, on_fault: Callable[[Fault], None]) -> None:
+        """Call `on_fault`, on the event-loop thread, after each fault, once pending launches were answered."""

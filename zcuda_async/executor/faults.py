@@ -15,6 +15,7 @@ from zcuda_async.executor.protocol import (
     SIGNAL_OFFSET,
     STACK,
     STACK_OFFSET,
+    loading_kernel,
     read_text,
 )
 from zcuda_async.jit.abi import WORKER, WORKER_FIELDS
@@ -30,6 +31,18 @@ _FIELDS: Final = tuple(WORKER_FIELDS)
 
 _SI_KERNEL: Final = 128
 """The si_code of an access fault for which the processor reports no address."""
+
+_CRASHES: Final = frozenset(
+    (
+        signal.SIGABRT,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGILL,
+        signal.SIGSEGV,
+        signal.SIGSYS,
+        signal.SIGTRAP,
+    )
+)
 
 _WHAT: Final = {
     Status.cudaErrorIllegalAddress: "illegal address {address:#x}",
@@ -57,6 +70,10 @@ def explain_death(arena: Arena, worker: WorkerProcess, kernel: str | None) -> Fa
     code, address, line = state["fault_code"], state["fault_address"], state["fault_site"] or None
     block = None if kernel is None or state["block"] == NO_BLOCK else state["block"]
     if text := read_text(page):
+        loading = loading_kernel(text)
+        if loading is not None and not _has_crashed(worker):
+            detail = f"worker {worker.index} {_status(worker)} while loading kernel {loading}"
+            return Fault(Status.cudaErrorLaunchFailure, detail)
         return Fault(code, f"worker {worker.index} (pid {worker.pid}): {text}")
     if not state["scratch"]:
         detail = f"worker {worker.index} {_status(worker)} before it was ready; its error output may say more"
@@ -100,6 +117,12 @@ def _neighbour(arena: Arena, address: int) -> str:
 def _where(kernel: str, block: int | None, line: int | None) -> str:
     at = "" if line is None else f" (PTX line {line})"
     return f"{kernel}{at}" if block is None else f"block {block} of {kernel}{at}"
+
+
+def _has_crashed(worker: WorkerProcess) -> bool:
+    """Whether it ended by what it did itself, and not by a signal from outside."""
+    status = worker.returncode
+    return status is None or status >= 0 or -status in _CRASHES
 
 
 def _status(worker: WorkerProcess) -> str:

@@ -53,6 +53,7 @@ class PoolExecutor:
         self._pending: dict[int, LaunchSlot] = {}
         self._held: list[Callable[[LaunchResult], None]] = []
         self._fault: Fault | None = None
+        self._on_fault: Callable[[Fault], None] | None = None
         self._changing = anyio.Lock()
         self._is_closed = False
 
@@ -93,6 +94,10 @@ class PoolExecutor:
     def fault(self) -> Fault | None:
         """What every launch is answered with until `reset`, or None."""
         return self._fault
+
+    def watch_faults(self, on_fault: Callable[[Fault], None]) -> None:
+        """Call `on_fault` after each fault, also when no launch was pending, once those that were are answered."""
+        self._on_fault = on_fault
 
     def submit(self, request: LaunchRequest, on_done: Callable[[LaunchResult], None]) -> None:
         """Start a launch; `on_done` is called exactly once, later, on the event-loop thread.
@@ -215,6 +220,8 @@ class PoolExecutor:
                 fault = await self._bring_down()
                 if fault is not None:
                     self._answer_all(fault)
+                    if self._on_fault is not None:
+                        self._on_fault(fault)
 
     async def _bring_down(self) -> Fault | None:
         """End the workers; return the fault, if one of them died by itself or an earlier crew's did."""

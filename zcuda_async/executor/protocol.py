@@ -30,6 +30,8 @@ __all__ = (
     "Command",
     "Reply",
     "WorkerArguments",
+    "loading_kernel",
+    "loading_text",
     "read_text",
     "write_text",
 )
@@ -68,6 +70,8 @@ CURRENT_OFFSET: Final = WORKER_SIZE + 8
 STACK: Final = struct.Struct("<QQ")
 STACK_OFFSET: Final = WORKER_SIZE + 16
 """Lowest and highest address of the stack that kernels run on."""
+_LOADING: Final = "cannot load kernel "
+_CRASHED: Final = ": the loader crashed"
 _TEXT_OFFSET: Final = 256
 _TEXT_LENGTH: Final = struct.Struct("<I")
 TEXT_LIMIT: Final = 3072
@@ -98,6 +102,18 @@ class WorkerArguments:
     def from_strings(cls, strings: list[str]) -> WorkerArguments:
         """Read back what `to_strings` wrote."""
         return cls(*map(int, strings))
+
+
+def loading_text(kernel: str) -> str:
+    """What a worker leaves in its state page while it loads a kernel, should that end it."""
+    return f"{_LOADING}{kernel}{_CRASHED}"
+
+
+def loading_kernel(text: str) -> str | None:
+    """The kernel of a `loading_text`, None for any other text."""
+    if not (text.startswith(_LOADING) and text.endswith(_CRASHED)):
+        return None
+    return text.removeprefix(_LOADING).removesuffix(_CRASHED)
 
 
 def write_text(page: memoryview, text: str) -> None:

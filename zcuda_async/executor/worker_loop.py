@@ -28,6 +28,7 @@ from zcuda_async.executor.protocol import (
     Command,
     Reply,
     WorkerArguments,
+    loading_text,
     write_text,
 )
 from zcuda_async.jit.abi import WORKER, WORKER_FIELDS
@@ -101,7 +102,7 @@ class _Loop:
         name = bytes(self._host[offset : offset + name_size]).decode()
         object_code = bytes(self._host[offset + name_size : offset + name_size + code_size])
         # Stands should LLVM end this process, as it does on some malformed code.
-        self._report(_INVALID_KERNEL_IMAGE, f"cannot load kernel {name}: the loader crashed")
+        self._report(_INVALID_KERNEL_IMAGE, loading_text(name))
         try:
             self._codes[code] = NativeCode(object_code, name)
         except LoadError as error:

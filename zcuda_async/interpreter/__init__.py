@@ -8,17 +8,23 @@ from __future__ import annotations
 
 from zcuda_async.interpreter.machine import Interpreter, supports
 from zcuda_async.interpreter.memory import Memory, ProcessMemory, RegionMemory
-from zcuda_async.interpreter.thread import Deadlock, InterpreterError, MemoryFault, TrapError, UndefinedRegister
+from zcuda_async.interpreter.thread import (
+    DeadlockError,
+    InterpreterError,
+    MemoryFaultError,
+    TrapError,
+    UndefinedRegisterError,
+)
 
 __all__ = (
-    "Deadlock",
+    "DeadlockError",
     "Interpreter",
     "InterpreterError",
     "Memory",
-    "MemoryFault",
+    "MemoryFaultError",
     "ProcessMemory",
     "RegionMemory",
     "TrapError",
-    "UndefinedRegister",
+    "UndefinedRegisterError",
     "supports",
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Final
+from fractions import Fraction
+from typing import Any, Final
 
 from zcuda_async.interpreter.bits import Compute, Factory, halves, is_float, mask, number
 from zcuda_async.interpreter.exact import FORMATS, Value, finite
@@ -13,7 +14,7 @@ from zcuda_async.ptx.table_syntax import TYPE_WIDTHS
 
 __all__ = ("COMPARE",)
 
-Relation = Callable[[object, object], bool]
+Relation = Callable[[Any, Any], bool]
 Test = Callable[[int, int], bool]
 
 _RELATIONS: Final[dict[str, Relation]] = {
@@ -29,7 +30,7 @@ _COMBINE: Final[dict[str, Callable[[int, int], int]]] = {
 }
 
 
-def _comparable(value: Value) -> object:
+def _comparable(value: Value) -> Fraction | float:
     """Something that orders like the value: rationals between the two infinities; -0 equals +0."""
     if value.is_infinite:
         return float("-inf") if value.negative else float("inf")
@@ -61,7 +62,7 @@ def _combiner(instruction: Instruction) -> Callable[[int, int], int]:
 
 
 def _setp(instruction: Instruction) -> Compute:
-    """p = (a cmp b) op c and q = !(a cmp b) op c; packed halves go to p and q."""
+    """Both p = (a cmp b) op c and q = !(a cmp b) op c; packed halves go to p and q."""
     source, combine = instruction.types[0], _combiner(instruction)
     if source.endswith("x2"):
         half = _test(instruction, source.removesuffix("x2"))

@@ -9,7 +9,19 @@ from functools import lru_cache
 from math import isqrt
 from typing import Final
 
-__all__ = ("FORMATS", "NAN", "Format", "Kind", "Value", "add", "divide", "finite", "infinity", "multiply", "square_root")
+__all__ = (
+    "FORMATS",
+    "NAN",
+    "Format",
+    "Kind",
+    "Value",
+    "add",
+    "divide",
+    "finite",
+    "infinity",
+    "multiply",
+    "square_root",
+)
 
 
 class Kind(Enum):

@@ -186,8 +186,8 @@ _PERMUTES: Final[dict[str, Callable[[int, int], int]]] = {
     "f4e": lambda byte, c: byte + c,
     "b4e": lambda byte, c: (c - byte) % 8,
     "rc8": lambda _, c: c,
-    "ecl": lambda byte, c: max(byte, c),
-    "ecr": lambda byte, c: min(byte, c),
+    "ecl": max,
+    "ecr": min,
     "rc16": lambda byte, c: (c & 1) * 2 + byte % 2,
 }
 """For the special modes: destination byte and control value to source byte."""

@@ -95,8 +95,9 @@ class Heap:
         return serial
 
     def find(self, address: int) -> Allocation | None:
-        """The live allocation that holds `address`, or None."""
-        return self._allocator.find(address)
+        """The live allocation that holds `address`, or None; what the runtime itself allocated does not count."""
+        allocation = self._allocator.find(address)
+        return allocation if allocation is not None and allocation.address in self._buffers else None
 
     def find_buffer(self, address: int) -> Buffer | None:
         """The open buffer that holds `address`, or None."""

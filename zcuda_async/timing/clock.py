@@ -48,6 +48,7 @@ class Clock(ABC):
         self._order = 0
         self._wake: anyio.Event | None = None
         self._owner: str | None = None
+        self._sleepers: set[_Sleeper] = set()
 
     @abstractmethod
     def now_ns(self) -> int:
@@ -59,10 +60,25 @@ class Clock(ABC):
         return self.now_ns() / _NS_PER_MS
 
     async def sleep_ms(self, duration: float) -> None:
-        """Wait `duration` milliseconds of this clock; on a virtual clock it stands for host work of that length."""
-        done = anyio.Event()
-        self.call_at(self.now_ns() + round(duration * _NS_PER_MS), done.set)
-        await done.wait()
+        """Wait `duration` milliseconds of this clock; on a virtual clock it stands for host work of that length.
+
+        Raises:
+            RuntimeError: no open device has the clock.
+            anyio.ClosedResourceError: its device was closed meanwhile.
+        """
+        if self._owner is None:
+            raise RuntimeError(
+                "this clock belongs to no open device, so its time does not pass; pass it to open_device(clock=...)"
+            )
+        sleeper = _Sleeper()
+        self._sleepers.add(sleeper)
+        self.call_at(self.now_ns() + round(duration * _NS_PER_MS), sleeper.wake)
+        try:
+            await sleeper.ended.wait()
+        finally:
+            self._sleepers.discard(sleeper)
+        if not sleeper.is_over:
+            raise anyio.ClosedResourceError("the clock's device was closed before the sleep was over")
 
     def attach(self, owner: str) -> None:
         """Give the clock to the open device `owner`; RuntimeError if another one has it."""
@@ -74,6 +90,8 @@ class Clock(ABC):
         """Take the clock back from its device; deadlines still pending are dropped."""
         self._owner = None
         self._deadlines.clear()
+        for sleeper in self._sleepers:
+            sleeper.ended.set()
 
     def call_at(self, deadline_ns: int, callback: Callable[[], None]) -> None:
         """Call `callback` on the loop thread once the time is `deadline_ns`."""
@@ -106,6 +124,18 @@ class Clock(ABC):
     def _deliver(self, now_ns: int) -> None:
         while self._deadlines and self._deadlines[0][0] <= now_ns:
             heappop(self._deadlines)[2]()
+
+
+class _Sleeper:
+    """A task in `Clock.sleep_ms`."""
+
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
+        self.is_over = False
+
+    def wake(self) -> None:
+        self.is_over = True
+        self.ended.set()
 
 
 class RealClock(Clock):

@@ -1,0 +1,284 @@
+"""Runs a kernel: blocks one after another, the threads of a block in turn."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Final
+
+from zcuda_async.interpreter.memory import SHARED_WINDOW, Memory
+from zcuda_async.interpreter.steps import make_step
+from zcuda_async.interpreter.thread import (
+    WARP,
+    AtBarrier,
+    AtWarp,
+    Block,
+    DeadlockError,
+    Exited,
+    InterpreterError,
+    Launch,
+    Step,
+    Thread,
+    line_of,
+)
+from zcuda_async.ptx.ir import Function, Guard, Instruction, Label, Module, Variable
+
+__all__ = ("Interpreter", "supports")
+
+_TURN: Final = 10_000
+"""Steps after which a thread lets the others run, so that one may wait for another in a loop."""
+
+
+def supports(instruction: Instruction) -> bool:
+    """Whether the interpreter has an instruction."""
+    labels = {operand.name: 0 for operand in instruction.operands if isinstance(operand, Label)}
+    try:
+        make_step(instruction, 0, labels)
+    except LookupError:
+        return False
+    return True
+
+
+class _Program:
+    """A function's instructions as steps; made when first reached, so unused ones need no meaning."""
+
+    def __init__(self, function: Function) -> None:
+        self.instructions = [item for item in function.body if isinstance(item, Instruction)]
+        self.labels: dict[str, int] = {}
+        place = 0
+        for item in function.body:
+            if isinstance(item, Label):
+                self.labels[item.name] = place
+            else:
+                place += 1
+        self._steps: list[Step | None] = [None] * len(self.instructions)
+
+    def step(self, place: int) -> Step:
+        found = self._steps[place]
+        if found is None:
+            instruction = self.instructions[place]
+            try:
+                found = self._steps[place] = make_step(instruction, place, self.labels)
+            except LookupError as error:
+                raise InterpreterError(f"{line_of(instruction)}: not supported ({error})") from error
+        return found
+
+
+class Interpreter:
+    """Runs the kernels of one module, for people who want to know what they should have computed."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._programs: dict[str, _Program] = {}
+
+    def launch(
+        self,
+        kernel: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        params: bytes,
+        memory: Memory,
+        *,
+        dynamic_shared: int = 0,
+        symbols: Mapping[str, int] | None = None,
+        shared_window: int = SHARED_WINDOW,
+        strict: bool = True,
+        step_limit: int | None = None,
+    ) -> None:
+        """Run a whole grid and return when it is through.
+
+        Args:
+            kernel: Name of the ``.entry``.
+            grid: Blocks, (x, y, z).
+            block: Threads per block, (x, y, z).
+            params: The packed parameters.
+            memory: Global memory.
+            dynamic_shared: Bytes of dynamic shared memory.
+            symbols: Addresses of the module's ``.global`` and ``.const`` variables.
+            shared_window: Where shared memory lies in the generic address space.
+            strict: Whether reading a register that was never written is an error (else it is 0).
+            step_limit: The most instructions that one thread may run; None for no limit.
+
+        Raises:
+            KeyError: The module has no such kernel.
+            InterpreterError: The program did something that has no meaning; see its subclasses.
+        """
+        function = next((f for f in self._module.functions if f.name == kernel and f.is_entry), None)
+        if function is None:
+            raise KeyError(kernel)
+        variables = (*self._module.variables, *function.variables)
+        shared, shared_size = _shared_layout(variables)
+        local, local_size = _place([v for v in variables if v.space == "local"], 0)
+        launch = Launch(
+            function=function,
+            grid=grid,
+            block=block,
+            params=params,
+            memory=memory,
+            symbols=dict(symbols or {}),
+            shared=shared,
+            shared_size=shared_size,
+            dynamic_shared=dynamic_shared,
+            local=local,
+            local_size=local_size,
+            shared_window=shared_window,
+            strict=strict,
+        )
+        program = self._programs.setdefault(kernel, _Program(function))
+        for z, y, x in product(*(range(size) for size in reversed(grid))):
+            _BlockRun(program, launch, (x, y, z), step_limit).run()
+
+
+def _place(variables: list[Variable], start: int) -> tuple[dict[str, int], int]:
+    """Addresses of variables one after another, and the end."""
+    addresses, end = {}, start
+    for variable in variables:
+        end = -(-end // variable.align) * variable.align
+        addresses[variable.name] = end
+        end += variable.size or 0
+    return addresses, end
+
+
+def _shared_layout(variables: tuple[Variable, ...]) -> tuple[dict[str, int], int]:
+    """Static shared variables, then the place where all the dynamic ones begin."""
+    shared = [variable for variable in variables if variable.space == "shared"]
+    addresses, end = _place([variable for variable in shared if variable.size is not None], 0)
+    dynamic = [variable for variable in shared if variable.size is None]
+    if dynamic:
+        align = max(16, *(variable.align for variable in dynamic))
+        end = -(-end // align) * align
+        addresses.update((variable.name, end) for variable in dynamic)
+    return addresses, end
+
+
+class _BlockRun:
+    """One block's threads and their progress."""
+
+    def __init__(self, program: _Program, launch: Launch, index: tuple[int, int, int], step_limit: int | None) -> None:
+        self.program = program
+        self.step_limit = step_limit
+        self.block = Block(launch, index, bytearray(launch.shared_size + launch.dynamic_shared))
+        self.block.threads.extend(self._threads(launch))
+
+    def _threads(self, launch: Launch) -> Iterator[Thread]:
+        for index, (z, y, x) in enumerate(product(*(range(size) for size in reversed(launch.block)))):
+            yield Thread(self.block, index, (x, y, z), bytearray(launch.local_size))
+
+    def run(self) -> None:
+        """Let threads run until they wait, then see who can go on; until all are through."""
+        while True:
+            running = [thread for thread in self.block.threads if thread.waiting is None]
+            for thread in running:
+                self._run_thread(thread)
+            if all(thread.has_exited for thread in self.block.threads):
+                return
+            if not self._release() and not running and not self._release_active():
+                raise DeadlockError(self._describe())
+
+    def _run_thread(self, thread: Thread) -> None:
+        """Run a thread until it waits, ends, or has had its turn."""
+        program = self.program
+        for _ in range(_TURN):
+            if thread.pc >= len(program.instructions):
+                thread.waiting = Exited()
+                return
+            if thread.steps == self.step_limit:
+                raise InterpreterError(f"thread {thread.tid} has run {thread.steps} instructions, which is the limit")
+            instruction, step = program.instructions[thread.pc], program.step(thread.pc)
+            thread.pc += 1
+            thread.steps += 1
+            if instruction.guard is not None and not self._holds(thread, instruction.guard, instruction):
+                continue
+            try:
+                thread.waiting = step(thread)
+            except InterpreterError as error:
+                error.add_note(f"{line_of(instruction)}, thread {thread.tid} of block {self.block.index}")
+                raise
+            if thread.waiting is not None:
+                return
+
+    def _holds(self, thread: Thread, guard: Guard, instruction: Instruction) -> bool:
+        value = thread.registers.get(guard.register.name)
+        if value is None:
+            raise InterpreterError(f"{line_of(instruction)}: guard {guard.register.name} was never written")
+        return bool(value) != guard.negated
+
+    # ------------------------------------------------------------------ waiting threads
+
+    def _release(self) -> bool:
+        """Let threads go on whose barrier or exchange is complete; whether there were any."""
+        released = [self._release_barrier(name) for name in self._barriers()]
+        released += [self._release_warp(start) for start in range(0, len(self.block.threads), WARP)]
+        return any(released)
+
+    def _barriers(self) -> list[int]:
+        return sorted({t.waiting.name for t in self.block.threads if isinstance(t.waiting, AtBarrier)})
+
+    def _release_barrier(self, name: int) -> bool:
+        """Open barrier `name` if everyone is there: the number it names, or all that have not exited."""
+        threads = self.block.threads
+        waits = [(t, t.waiting) for t in threads if isinstance(t.waiting, AtBarrier) and t.waiting.name == name]
+        arrived = len(waits) + self.block.arrivals.get(name, 0)
+        wanted = max(wait.count for _, wait in waits) or sum(not thread.has_exited for thread in threads)
+        if arrived < wanted:
+            return False
+        self.block.arrivals.pop(name, None)
+        votes = [wait.vote for _, wait in waits]
+        for thread, wait in waits:
+            if wait.finish is not None:
+                wait.finish(thread, votes)
+            thread.waiting = None
+        return True
+
+    def _release_warp(self, start: int) -> bool:
+        """Do the exchanges of one warp that all their members have come to."""
+        warp = self.block.threads[start : start + WARP]
+        alive = sum(1 << thread.lane for thread in warp if not thread.has_exited)
+        groups: dict[tuple[int, int], list[Thread]] = defaultdict(list)
+        for thread in warp:
+            if isinstance(thread.waiting, AtWarp) and thread.waiting.members is not None:
+                if not thread.waiting.members >> thread.lane & 1:
+                    raise InterpreterError(
+                        f"{self._place(thread)}: lane {thread.lane} is not in its own mask {thread.waiting.members:#x}"
+                    )
+                groups[thread.waiting.place, thread.waiting.members].append(thread)
+        released = False
+        for (_, members), threads in groups.items():
+            here = sum(1 << thread.lane for thread in threads)
+            if members & alive & ~here == 0:
+                _exchange(threads)
+                released = True
+        return released
+
+    def _release_active(self) -> bool:
+        """``activemask``, once nobody can do anything else: the lanes of a warp that stand together."""
+        groups: dict[tuple[int, int], list[Thread]] = defaultdict(list)
+        for thread in self.block.threads:
+            if isinstance(thread.waiting, AtWarp) and thread.waiting.members is None:
+                groups[thread.index // WARP, thread.waiting.place].append(thread)
+        for threads in groups.values():
+            _exchange(threads)
+        return bool(groups)
+
+    def _place(self, thread: Thread) -> str:
+        return line_of(self.program.instructions[thread.pc - 1])
+
+    def _describe(self) -> str:
+        places: dict[str, int] = defaultdict(int)
+        for thread in self.block.threads:
+            if not thread.has_exited:
+                places[self._place(thread)] += 1
+        waiting = ", ".join(f"{count} at {place}" for place, count in places.items())
+        return f"block {self.block.index}: no thread can go on; {waiting}"
+
+
+def _exchange(threads: list[Thread]) -> None:
+    waits = {thread.lane: thread.waiting for thread in threads}
+    first = threads[0].waiting
+    assert isinstance(first, AtWarp)
+    results = first.exchange({lane: wait.operands for lane, wait in waits.items() if isinstance(wait, AtWarp)})
+    for thread in threads:
+        assert isinstance(thread.waiting, AtWarp)
+        thread.waiting.finish(thread, results[thread.lane])
+        thread.waiting = None

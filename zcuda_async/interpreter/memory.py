@@ -1,0 +1,169 @@
+"""Where loads and stores go: the launch's global memory, and the windows of a block and its threads."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from zcuda_async.interpreter.bits import mask, number
+from zcuda_async.interpreter.exact import FORMATS, add
+from zcuda_async.ptx.ir import Instruction
+from zcuda_async.ptx.table_syntax import TYPE_WIDTHS
+
+if TYPE_CHECKING:
+    from zcuda_async.interpreter.thread import Thread
+
+__all__ = (
+    "LOCAL_WINDOW",
+    "PARAM_WINDOW",
+    "SHARED_WINDOW",
+    "Memory",
+    "ProcessMemory",
+    "RegionMemory",
+    "access",
+    "space_of",
+    "update_of",
+)
+
+SHARED_WINDOW: Final = 1 << 55
+"""Where shared memory lies in the generic address space, unless the launch says otherwise."""
+
+LOCAL_WINDOW: Final = 1 << 56
+PARAM_WINDOW: Final = 1 << 57
+_WINDOW_SIZE: Final = 1 << 40
+_SPACES: Final = ("global", "shared", "local", "param", "const")
+
+
+class Memory(Protocol):
+    """Global memory.  Both methods raise IndexError for addresses that are not part of it."""
+
+    def load(self, address: int, size: int) -> bytes:
+        """`size` bytes from `address` on."""
+
+    def store(self, address: int, data: bytes) -> None:
+        """Replace the bytes from `address` on."""
+
+
+class RegionMemory:
+    """Memory made of separate regions, each a bytearray at an address of its own."""
+
+    def __init__(self, regions: Iterable[tuple[int, bytearray]] = ()) -> None:
+        self._regions = sorted(regions, key=lambda region: region[0])
+
+    def add(self, address: int, data: bytearray) -> None:
+        """Make `data` (which is not copied) the memory from `address` on."""
+        self._regions = sorted([*self._regions, (address, data)], key=lambda region: region[0])
+
+    def _find(self, address: int, size: int) -> tuple[bytearray, int]:
+        for base, data in self._regions:
+            if base <= address and address + size <= base + len(data):
+                return data, address - base
+        raise IndexError(f"no memory at {address:#x} to {address + size:#x}")
+
+    def load(self, address: int, size: int) -> bytes:
+        """`size` bytes from `address` on."""
+        data, offset = self._find(address, size)
+        return bytes(data[offset : offset + size])
+
+    def store(self, address: int, data: bytes) -> None:
+        """Replace the bytes from `address` on."""
+        region, offset = self._find(address, len(data))
+        region[offset : offset + len(data)] = data
+
+
+class ProcessMemory:
+    """This process's own memory: **no checks**, a wrong address ends the program."""
+
+    def load(self, address: int, size: int) -> bytes:
+        """`size` bytes from `address` on."""
+        return ctypes.string_at(address, size)
+
+    def store(self, address: int, data: bytes) -> None:
+        """Replace the bytes from `address` on."""
+        ctypes.memmove(address, data, len(data))
+
+
+def space_of(instruction: Instruction) -> str:
+    """The state space that an instruction names; ``""`` for a generic address."""
+    names = (modifier.partition("::")[0] for modifier in instruction.modifiers)
+    return next((name for name in names if name in _SPACES), "")
+
+
+def access(thread: Thread, space: str, address: int, size: int, data: bytes | None = None) -> bytes:
+    """Load `size` bytes, or store `data`, in a state space; the address must be a multiple of the size.
+
+    Raises:
+        IndexError: The address is outside of the space.
+        ValueError: The address is misaligned.
+    """
+    if address % size:
+        raise ValueError(f"address {address:#x} is not a multiple of {size}")
+    launch = thread.block.launch
+    if space in ("", "local", "shared", "param"):
+        windows = (
+            ("shared", launch.shared_window, thread.block.shared),
+            ("local", LOCAL_WINDOW, thread.local),
+            ("param", PARAM_WINDOW, launch.params),
+        )
+        for name, base, window in windows:
+            if space == name:
+                return _in_window(window, address, size, data)
+            if not space and base <= address < base + _WINDOW_SIZE:
+                return _in_window(window, address - base, size, data)
+    if data is None:
+        return launch.memory.load(address, size)
+    launch.memory.store(address, data)
+    return data
+
+
+def _in_window(window: bytearray | bytes, offset: int, size: int, data: bytes | None) -> bytes:
+    if not 0 <= offset <= len(window) - size:
+        raise IndexError(f"offset {offset:#x} of a window of {len(window)} bytes")
+    if data is None:
+        return bytes(window[offset : offset + size])
+    if not isinstance(window, bytearray):
+        raise IndexError("parameters cannot be written")
+    window[offset : offset + size] = data
+    return data
+
+
+# ---------------------------------------------------------------------- atomics
+
+
+def _limited(kind: str, choose: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    width = TYPE_WIDTHS[kind]
+    return lambda old, b: choose(number(old, kind), number(b, kind)) & mask(width)
+
+
+def _sum(kind: str) -> Callable[[int, int], int]:
+    if kind not in FORMATS:
+        return lambda old, b: (old + b) & mask(TYPE_WIDTHS[kind])
+    form = FORMATS[kind]
+    return lambda old, b: form.encode(add(form.decode(old), form.decode(b)))
+
+
+_UPDATES: Final[dict[str, Callable[[str], Callable[..., int]]]] = {
+    "and": lambda _: lambda old, b: old & b,
+    "or": lambda _: lambda old, b: old | b,
+    "xor": lambda _: lambda old, b: old ^ b,
+    "add": _sum,
+    "min": lambda kind: _limited(kind, min),
+    "max": lambda kind: _limited(kind, max),
+    "inc": lambda _: lambda old, b: 0 if old >= b else old + 1,
+    "dec": lambda _: lambda old, b: b if old == 0 or old > b else old - 1,
+    "exch": lambda _: lambda _old, b: b,
+    "cas": lambda _: lambda old, b, c: c if old == b else old,
+}
+
+
+def update_of(instruction: Instruction) -> Callable[..., int]:
+    """What an ``atom`` or ``red`` makes of the old value and its operands.
+
+    Raises:
+        LookupError: It is a form that the interpreter does not have.
+    """
+    if any(name in instruction.modifiers for name in ("v2", "v4", "v8")) or instruction.types[0].endswith("x2"):
+        raise LookupError("vector atomics")
+    name = next(name for name in _UPDATES if instruction.has(name))
+    return _UPDATES[name](instruction.types[0])

@@ -1,0 +1,340 @@
+"""From an instruction to the step it makes a thread take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from zcuda_async.interpreter.bits import Factory, is_float, mask, number
+from zcuda_async.interpreter.compare import COMPARE
+from zcuda_async.interpreter.convert import CONVERT
+from zcuda_async.interpreter.floating import FLOATING
+from zcuda_async.interpreter.integer import INTEGER
+from zcuda_async.interpreter.memory import LOCAL_WINDOW, PARAM_WINDOW, access, space_of, update_of
+from zcuda_async.interpreter.thread import (
+    AtBarrier,
+    AtWarp,
+    Exited,
+    MemoryFaultError,
+    Reader,
+    Step,
+    Thread,
+    TrapError,
+    Wait,
+    Writer,
+    address_of,
+    line_of,
+    reader,
+    writer,
+)
+from zcuda_async.interpreter.warp import EXCHANGES
+from zcuda_async.ptx.ir import Address, Immediate, Instruction, Label, Operand, Symbol, VectorOperand
+from zcuda_async.ptx.table import form_of
+from zcuda_async.ptx.table_syntax import TYPE_WIDTHS
+
+__all__ = ("make_step",)
+
+StepFactory = Callable[[Instruction, int, Mapping[str, int]], Step]
+
+
+def make_step(instruction: Instruction, place: int, labels: Mapping[str, int]) -> Step:
+    """The step of an instruction at index `place`; `labels` are the indices that labels stand for.
+
+    Raises:
+        LookupError: The interpreter has no such instruction.
+    """
+    special = _SPECIAL_STEPS.get(instruction.opcode)
+    if special is not None:
+        return special(instruction, place, labels)
+    if instruction.opcode in _CARRY or instruction.has("cc"):
+        return _carry_step(instruction)
+    return _compute_step(instruction)
+
+
+def _operand_types(instruction: Instruction) -> list[str]:
+    expected = form_of(instruction).by_count[len(instruction.operands)]
+    return [entry.type for entry in expected]
+
+
+def _sources(instruction: Instruction) -> list[Reader]:
+    types, first = _operand_types(instruction), form_of(instruction).row.destinations
+    return [
+        reader(operand, types[at], negated=at in instruction.negated_operands)
+        for at, operand in enumerate(instruction.operands)
+        if at >= first
+    ]
+
+
+def _destinations(instruction: Instruction) -> list[Writer]:
+    return [
+        writer(instruction.operands[0], _operand_types(instruction)[0]),
+        writer(instruction.second_destination, "pred"),
+    ]
+
+
+# ---------------------------------------------------------------------- computing
+
+
+def _copy(_: Instruction) -> Callable[[int], int]:
+    return lambda a: a
+
+
+def _factory(instruction: Instruction) -> Factory:
+    opcode = instruction.opcode
+    for table in (COMPARE, CONVERT):
+        if opcode in table:
+            return table[opcode]
+    if opcode == "mov":
+        return _copy
+    floating = bool(instruction.types) and is_float(instruction.types[0])
+    return (FLOATING if floating else INTEGER)[opcode]
+
+
+def _compute_step(instruction: Instruction) -> Step:
+    compute = _factory(instruction)(instruction)
+    sources = _sources(instruction)
+    first, second = _destinations(instruction)
+
+    def step(thread: Thread) -> None:
+        result = compute(*[read(thread) for read in sources])
+        if isinstance(result, int):
+            first(thread, result)
+        else:
+            first(thread, result[0])
+            second(thread, result[1])
+
+    return step
+
+
+_CARRY: Final = frozenset(("addc", "subc", "madc"))
+
+
+def _carry_step(instruction: Instruction) -> Step:
+    """Extended precision: the carry (of ``sub`` the borrow) goes in and out through a register of its own."""
+    opcode, kind, sets = instruction.opcode, instruction.types[0], instruction.has("cc")
+    width = TYPE_WIDTHS[kind]
+    takes = opcode in _CARRY
+    sources = _sources(instruction)
+    first, _ = _destinations(instruction)
+
+    def step(thread: Thread) -> None:
+        a, b, *rest = (read(thread) for read in sources)
+        carry = thread.carry if takes else 0
+        if opcode.startswith("mad"):
+            product = number(a, kind) * number(b, kind)
+            low = (product >> width if instruction.has("hi") else product) & mask(width)
+            total = low + rest[0] + carry
+        elif opcode.startswith("sub"):
+            total = a - b - carry
+        else:
+            total = a + b + carry
+        if sets:
+            thread.carry = int(not 0 <= total <= mask(width))
+        first(thread, total & mask(width))
+
+    return step
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def _address(operand: Operand) -> Reader:
+    assert isinstance(operand, Address)
+    base, offset = operand.base, operand.offset
+    if isinstance(base, Symbol):
+        return lambda thread: address_of(thread, base.name) + base.offset + offset
+    if isinstance(base, Immediate):
+        return lambda _: int(base.value) + offset
+    read = reader(base, base.type)
+    return lambda thread: read(thread) + offset
+
+
+def _space(instruction: Instruction, operand: Operand) -> str:
+    """The space of an access; a variable's own where the instruction names none."""
+    return space_of(instruction) or ("symbol" if isinstance(getattr(operand, "base", None), Symbol) else "")
+
+
+def _access(
+    instruction: Instruction, thread: Thread, space: str, address: int, size: int, data: bytes | None = None
+) -> bytes:
+    """A checked access; addresses have 64 bits (32 in the narrow windows)."""
+    try:
+        return access(thread, space, address & mask(64), size, data)
+    except (IndexError, ValueError) as error:
+        raise MemoryFaultError(f"{line_of(instruction)}: {error}") from None
+
+
+def _place_in(thread: Thread, space: str, operand: Operand) -> str:
+    if space != "symbol":
+        return space
+    assert isinstance(operand, Address)
+    name = getattr(operand.base, "name", "")
+    launch = thread.block.launch
+    found = (("shared", launch.shared), ("local", launch.local), ("global", launch.symbols))
+    return next((where for where, names in found if name in names), "param")
+
+
+def _elements(operand: Operand) -> tuple[Operand, ...]:
+    return operand.elements if isinstance(operand, VectorOperand) else (operand,)
+
+
+def _load_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
+    kind = instruction.types[0]
+    size = TYPE_WIDTHS[kind] // 8
+    where = instruction.operands[1]
+    space, address = _space(instruction, where), _address(where)
+    writers = [writer(element, kind) for element in _elements(instruction.operands[0])]
+
+    def step(thread: Thread) -> None:
+        data = _access(instruction, thread, _place_in(thread, space, where), address(thread), size * len(writers))
+        for at, write in enumerate(writers):
+            write(thread, int.from_bytes(data[at * size : (at + 1) * size], "little"))
+
+    return step
+
+
+def _store_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
+    kind = instruction.types[0]
+    size = TYPE_WIDTHS[kind] // 8
+    where = instruction.operands[0]
+    space, address = _space(instruction, where), _address(where)
+    readers = [reader(element, kind) for element in _elements(instruction.operands[1])]
+
+    def step(thread: Thread) -> None:
+        data = b"".join(read(thread).to_bytes(size, "little") for read in readers)
+        _access(instruction, thread, _place_in(thread, space, where), address(thread), len(data), data)
+
+    return step
+
+
+def _atomic_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
+    """``atom`` and ``red``: nothing else runs meanwhile, so a load and a store are atomic."""
+    has_result = instruction.opcode == "atom"
+    kind = instruction.types[0]
+    size = TYPE_WIDTHS[kind] // 8
+    at = 1 if has_result else 0
+    where = instruction.operands[at]
+    space, address = _space(instruction, where), _address(where)
+    count = 2 if instruction.has("cas") else 1
+    readers = [reader(operand, kind) for operand in instruction.operands[at + 1 : at + 1 + count]]
+    write = writer(instruction.operands[0], kind) if has_result else None
+    update = update_of(instruction)
+
+    def step(thread: Thread) -> None:
+        place, to = _place_in(thread, space, where), address(thread)
+        old = int.from_bytes(_access(instruction, thread, place, to, size), "little")
+        new = update(old, *[read(thread) for read in readers])
+        _access(instruction, thread, place, to, size, new.to_bytes(size, "little"))
+        if write is not None:
+            write(thread, old)
+
+    return step
+
+
+def _cvta_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
+    """Between an address in a space and the generic one: the windows have bases, the rest is flat."""
+    space = space_of(instruction)
+    read, write = _sources(instruction)[0], _destinations(instruction)[0]
+    sign = -1 if instruction.has("to") else 1
+
+    def step(thread: Thread) -> None:
+        windows = {"shared": thread.block.launch.shared_window, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
+        write(thread, (read(thread) + sign * windows.get(space, 0)) & mask(64))
+
+    return step
+
+
+# ---------------------------------------------------------------------- control
+
+
+def _branch_step(instruction: Instruction, _: int, labels: Mapping[str, int]) -> Step:
+    target = instruction.operands[0]
+    assert isinstance(target, Label)
+    place = labels[target.name]
+
+    def step(thread: Thread) -> None:
+        thread.pc = place
+
+    return step
+
+
+def _exit_step(_: Instruction, __: int, ___: Mapping[str, int]) -> Step:
+    return lambda _thread: Exited()
+
+
+def _trap_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
+    def step(thread: Thread) -> None:
+        raise TrapError(f"{line_of(instruction)}: thread {thread.tid} of block {thread.block.index}")
+
+    return step
+
+
+def _nothing_step(_: Instruction, __: int, ___: Mapping[str, int]) -> Step:
+    return lambda _thread: None
+
+
+# ---------------------------------------------------------------------- synchronisation
+
+
+def _barrier_step(instruction: Instruction, place: int, labels: Mapping[str, int]) -> Step:
+    if instruction.has("warp"):
+        return _warp_step(instruction, place, labels)
+    if instruction.has("cluster"):
+        raise LookupError("clusters")
+    has_result = instruction.has("red")
+    operands = _sources(instruction)
+    name, *others = operands
+    vote = others.pop() if has_result else None
+    count = others[0] if others else None
+    finish = _vote_finisher(instruction) if has_result else None
+
+    def step(thread: Thread) -> Wait | None:
+        number_of, at = (count(thread) if count else 0), name(thread)
+        if instruction.has("arrive"):
+            arrivals = thread.block.arrivals
+            arrivals[at] = arrivals.get(at, 0) + 1
+            return None
+        return AtBarrier(at, number_of, bool(vote(thread)) if vote else False, finish)
+
+    return step
+
+
+def _vote_finisher(instruction: Instruction) -> Callable[[Thread, list[bool]], None]:
+    write = _destinations(instruction)[0]
+    rules: dict[str, Callable[[list[bool]], int]] = {
+        "popc": sum,
+        "and": lambda votes: int(all(votes)),
+        "or": lambda votes: int(any(votes)),
+    }
+    rule = next(rule for name, rule in rules.items() if instruction.has(name))
+    return lambda thread, votes: write(thread, rule(votes))
+
+
+def _warp_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> Step:
+    exchange = EXCHANGES[instruction.opcode](instruction)
+    sources = _sources(instruction)
+    has_result = bool(form_of(instruction).row.destinations)
+    writers = _destinations(instruction) if has_result else []
+    is_free = instruction.opcode == "activemask"
+
+    def finish(thread: Thread, results: tuple[int, ...]) -> None:
+        for write, result in zip(writers, results, strict=False):
+            write(thread, result)
+
+    def step(thread: Thread) -> Wait:
+        operands = tuple(read(thread) for read in sources)
+        return AtWarp(place, None if is_free else operands[-1], operands, exchange, finish)
+
+    return step
+
+
+_SPECIAL_STEPS: Final[dict[str, StepFactory]] = {
+    "ld": _load_step, "ldu": _load_step, "st": _store_step, "atom": _atomic_step, "red": _atomic_step,
+    "cvta": _cvta_step, "bra": _branch_step, "ret": _exit_step, "exit": _exit_step, "trap": _trap_step,
+    "bar": _barrier_step, "barrier": _barrier_step, "shfl": _warp_step, "vote": _warp_step, "match": _warp_step,
+    "redux": _warp_step, "elect": _warp_step, "activemask": _warp_step,
+    **dict.fromkeys(
+        ("membar", "fence", "prefetch", "prefetchu", "nanosleep", "brkpt", "pmevent", "discard", "applypriority"),
+        _nothing_step,
+    ),
+}  # fmt: skip
