@@ -74,7 +74,7 @@ def draw_chart(times: KernelTimes, path: Path) -> None:
         heights = [row.get(peer, math.nan) / row.get(base, math.nan) for row in times.values()]
         places = [place + (index - (len(peers) - 1) / 2) * width for place in range(len(times))]
         bars = axes.bar(places, heights, width, label=peer, zorder=3)
-        labels = ["" if math.isnan(height) else f"{height:.2g}" for height in heights]
+        labels = ["" if math.isnan(height) else f"{height:.{1 if height < 10 else 0}f}" for height in heights]
         axes.bar_label(bars, labels, fontsize=6, padding=1)
     axes.set_yscale("log")
     axes.axhline(1, color="black", linewidth=0.8, zorder=4)

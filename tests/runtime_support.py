@@ -15,6 +15,7 @@ import zcuda_async as zc
 from zcuda_async.executor.base import Fault, LaunchRequest, LaunchResult
 from zcuda_async.jit.info import KernelCode, KernelInfo, ModuleInfo, ParamInfo, VariableInfo
 from zcuda_async.memory.arena import Arena
+from zcuda_async.ptx.errors import PtxError
 
 ONE_THREAD = zc.LaunchConfig(grid=1, block=1)
 
@@ -112,7 +113,12 @@ class FakeCompiler:
         await checkpoint()
         self.compiled.append((kernel, block))
         if text.startswith("unfit"):
-            raise zc.CompileError(zc.Status.cudaErrorInvalidPtx, f"{filename}:2:1: error: {kernel} does not fit")
+            cause = PtxError(f"{kernel} does not fit", filename)
+            raise zc.CompileError(
+                zc.Status.cudaErrorInvalidPtx, f"{filename}:2:1: error: {kernel} does not fit"
+            ) from cause
+        if text.startswith("unlucky") and len(self.compiled) == 1:
+            raise zc.CompileError(zc.Status.cudaErrorInvalidPtx, "the compiler process was killed by SIGKILL")
         return KernelCode(kernel, block, "entry", b"", 0)
 
     async def aclose(self) -> None:

@@ -235,6 +235,16 @@ async def test_cancelling_the_owner_ends_the_process() -> None:
         await client.aclose()
 
 
+async def test_a_client_whose_owner_is_gone_refuses_and_closes() -> None:
+    async with anyio.create_task_group() as task_group:
+        client = await CompilerClient.start(task_group, jit_module="fake_compiler")
+        await compile_text(client, "text")
+        task_group.cancel_scope.cancel()
+    with pytest.raises(RuntimeError):
+        await compile_text(client, "text")
+    await client.aclose()
+
+
 async def test_a_process_that_cannot_start_is_a_compile_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     message = (

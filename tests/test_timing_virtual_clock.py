@@ -204,7 +204,7 @@ async def test_a_reset_device_ignores_old_deadlines() -> None:
         await device.reset()
         op = stream.memcpy(device.allocate(MB), bytes(MB))
         await op
-        assert op.finished_ms == 2  # the engine was reserved already
+        assert op.finished_ms == 1  # the engine is free again
         assert isinstance(old.exception(), zc.AbandonedError)
 
 

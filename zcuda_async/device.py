@@ -19,6 +19,7 @@ from zcuda_async.memory.buffer import Buffer, PinnedBuffer
 from zcuda_async.module import Module, decode_ptx
 from zcuda_async.options import DeviceProperties, EventOptions, MemoryInfo, StreamOptions
 from zcuda_async.stream import Stream
+from zcuda_async.threads import import_in_thread
 from zcuda_async.timing.clock import Clock, RealClock
 from zcuda_async.timing.link import LinkProfile, link_profile
 from zcuda_async.timing.recorder import Recorder
@@ -236,6 +237,7 @@ def _only_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 async def _start_compiler(task_group: TaskGroup) -> KernelCompiler:
+    await import_in_thread("zcuda_async.executor.compiler")
     from zcuda_async.executor.compiler import CompilerClient
 
     return await CompilerClient.start(task_group)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
+from zcuda_async.threads import import_in_thread
+
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
@@ -20,6 +22,7 @@ ENTRY_POINT_GROUP: Final = "zcuda_async.executors"
 
 
 async def _pool(arena: Arena, task_group: TaskGroup, workers: int | None) -> KernelExecutor:
+    await import_in_thread("zcuda_async.executor.pool")
     from zcuda_async.executor.pool import PoolExecutor
 
     return await PoolExecutor.start(arena, task_group, workers)

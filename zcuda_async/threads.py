@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import TypeVar
 
 import anyio
 import anyio.to_thread
 
-__all__ = ("run_blocking",)
+__all__ = ("import_in_thread", "run_blocking")
 
 T = TypeVar("T")
 
@@ -20,3 +22,9 @@ async def run_blocking(function: Callable[[], T]) -> T:
     may be waiting for the very thing that `function` does.
     """
     return await anyio.to_thread.run_sync(function, limiter=anyio.CapacityLimiter(1))
+
+
+async def import_in_thread(module: str) -> None:
+    """Import a module that takes a while (the first time), so that an ``import`` of it is quick afterwards."""
+    if module not in sys.modules:
+        await run_blocking(lambda: import_module(module))

@@ -58,7 +58,10 @@ def _dimensions(problem: Problem) -> int | tuple[int, int]:
 @asynccontextmanager
 async def open_peer() -> AsyncIterator[_Warp]:
     """Start Warp; kernels are compiled at their first launch."""
-    warp.config.quiet = True  # before the kernels are declared, which starts Warp
+    if hasattr(warp.config, "log_level"):  # before the kernels are declared, which starts Warp
+        warp.config.log_level = warp.LOG_WARNING
+    else:
+        warp.config.quiet = True
     from benchmarks.peers import warp_kernels
 
     yield _Warp(warp_kernels)

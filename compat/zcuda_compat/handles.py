@@ -8,6 +8,7 @@ from operator import index
 from typing import Final, SupportsIndex, TypeVar
 
 from zcuda_async import CudaError, Status
+from zcuda_compat.numbers import size_t
 
 __all__ = (
     "HANDLES",
@@ -26,7 +27,6 @@ __all__ = (
 T = TypeVar("T")
 _FIRST: Final = 0x1000
 _STEP: Final = 0x10
-_LIMIT: Final = 1 << 64
 
 
 class Handle:
@@ -40,8 +40,7 @@ class Handle:
     __slots__ = ("_cell",)
 
     def __init__(self, init_value: SupportsIndex = 0, _ptr: int = 0) -> None:
-        value = unsigned(init_value, _LIMIT)
-        self._cell = ctypes.c_uint64.from_address(_ptr) if _ptr else ctypes.c_uint64(value)
+        self._cell = ctypes.c_uint64.from_address(_ptr) if _ptr else ctypes.c_uint64(size_t(init_value))
 
     def getPtr(self) -> int:
         """The address of the value."""
@@ -113,19 +112,6 @@ def handle_value(handle: HandleLike) -> int:
     if handle is None:
         return 0
     return index(handle)
-
-
-def unsigned(value: SupportsIndex, limit: int) -> int:
-    """`value` as an int from 0 to `limit` - 1.
-
-    Raises:
-        TypeError: it is not an integer.
-        OverflowError: it is out of range.
-    """
-    number = index(value)
-    if not 0 <= number < limit:
-        raise OverflowError(f"the value must be 0 to {limit - 1}, got {number}")
-    return number
 
 
 class HandleTable:

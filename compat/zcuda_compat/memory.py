@@ -174,7 +174,8 @@ def _check_object(verb: str, role: str, pointer: object, data: Any, size: int, w
         )
     if writable and not data.flags.writeable:
         raise CudaError(
-            Status.cudaErrorInvalidValue, f"{verb} {role}: the {name} is read-only; pass a bytearray or a writable array"
+            Status.cudaErrorInvalidValue,
+            f"{verb} {role}: the {name} is read-only; pass a bytearray or a writable array",
         )
 
 

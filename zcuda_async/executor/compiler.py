@@ -132,9 +132,10 @@ class CompilerClient:
         await anyio.lowlevel.checkpoint()
 
     def _open_connection(self) -> _Connection:
-        self._connection = connection = _Connection(self._jit_module)
-        self._processes += 1
+        connection = _Connection(self._jit_module)
         self._task_group.start_soon(connection.run, name="zcuda compiler")
+        self._connection = connection  # only now: `aclose` waits for what runs
+        self._processes += 1
         return connection
 
     async def _ask(self, header: Header, text: str, subject: str) -> bytes:

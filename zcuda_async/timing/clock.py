@@ -90,6 +90,7 @@ class Clock(ABC):
         """Take the clock back from its device; deadlines still pending are dropped."""
         self._owner = None
         self._deadlines.clear()
+        self.changed()
         for sleeper in self._sleepers:
             sleeper.ended.set()
 

@@ -40,14 +40,14 @@ class dim3(_Printable):
 class cudaUUID_t(_Printable):
     """A 16-byte identifier."""
 
-    bytes: bytes = bytes(16)  # noqa: A003 - CUDA's name
+    bytes: bytes = bytes(16)
 
 
 @dataclass(slots=True)
 class cudaPointerAttributes(_Printable):
     """What `cudaPointerGetAttributes` knows of a pointer; addresses are ints, 0 for none."""
 
-    type: cudaMemoryType = cudaMemoryType.cudaMemoryTypeUnregistered  # noqa: A003 - CUDA's name
+    type: cudaMemoryType = cudaMemoryType.cudaMemoryTypeUnregistered
     device: int = 0
     devicePointer: int = 0
     hostPointer: int = 0

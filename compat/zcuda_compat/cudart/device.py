@@ -1,0 +1,119 @@
+"""Devices: which there are, which is current, what they are; waiting for one, resetting one."""
+
+from __future__ import annotations
+
+from typing import SupportsIndex
+
+import zcuda_async as zc
+from zcuda_async import CudaError, Status
+from zcuda_async.options import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from zcuda_compat.bridge import BRIDGE
+from zcuda_compat.cudart.constants import CUDART_VERSION
+from zcuda_compat.cudart.device_attributes import cudaDeviceAttr
+from zcuda_compat.cudart.device_facts import attribute_value, device_properties
+from zcuda_compat.cudart.enums import cudaError_t
+from zcuda_compat.cudart.results import SUCCESS, status_call, two_value_call, value_call
+from zcuda_compat.cudart.structs import cudaDeviceProp
+from zcuda_compat.handles import HANDLES
+from zcuda_compat.library import Library
+from zcuda_compat.memory import ALLOCATIONS
+from zcuda_compat.numbers import c_int
+from zcuda_compat.primary import Primary, check_ordinal, current, current_ordinal, peek_current, primary_of
+from zcuda_compat.stream import Event, Stream
+from zcuda_compat.thread import THREAD
+
+__all__ = (
+    "cudaDeviceGetAttribute",
+    "cudaDeviceGetStreamPriorityRange",
+    "cudaDeviceReset",
+    "cudaDeviceSynchronize",
+    "cudaDriverGetVersion",
+    "cudaGetDevice",
+    "cudaGetDeviceCount",
+    "cudaGetDeviceProperties",
+    "cudaRuntimeGetVersion",
+    "cudaSetDevice",
+)
+
+
+@value_call
+def cudaGetDeviceCount() -> int:
+    """Return the number of devices; `cudaErrorNoDevice` if there is none."""
+    devices = zc.device_count()
+    if devices == 0:
+        check_ordinal(0)
+    return devices
+
+
+@value_call
+def cudaGetDevice() -> int:
+    """Return this thread's current device."""
+    return current_ordinal()
+
+
+@status_call
+def cudaSetDevice(device: SupportsIndex) -> None:
+    """Make `device` current for this thread, and open it if it is not open yet."""
+    ordinal = c_int(device)
+    check_ordinal(ordinal)
+    THREAD.device = primary_of(ordinal).ordinal
+
+
+@value_call
+def cudaGetDeviceProperties(device: SupportsIndex) -> cudaDeviceProp:
+    """Return what a device is; opens it."""
+    primary = primary_of(c_int(device))
+    return device_properties(primary.ordinal, primary.device.properties)
+
+
+@value_call
+def cudaDeviceGetAttribute(attr: cudaDeviceAttr, device: SupportsIndex) -> int:
+    """Return one attribute of a device, 0 for what it does not have; opens it."""
+    try:
+        attribute = cudaDeviceAttr(attr)
+    except ValueError:
+        raise CudaError(Status.cudaErrorInvalidValue, f"there is no device attribute {attr!r}") from None
+    primary = primary_of(c_int(device))
+    return attribute_value(primary.ordinal, primary.device.properties, attribute)
+
+
+@two_value_call
+def cudaDeviceGetStreamPriorityRange() -> tuple[int, int]:
+    """Return the least and the greatest priority of streams; lower numbers are more urgent."""
+    return LOWEST_PRIORITY, HIGHEST_PRIORITY
+
+
+@status_call
+def cudaDeviceSynchronize() -> None:
+    """Wait until everything submitted to the current device has finished; returns what failed."""
+    current().synchronize()
+
+
+@status_call
+def cudaDeviceReset() -> None:
+    """Destroy everything on the current device and clear its sticky error.
+
+    Pending work is cut off; pointers, streams, events and variables of libraries are gone.
+    """
+    primary = peek_current()
+    if primary is not None:
+        _reset(primary)
+
+
+def _reset(primary: Primary) -> None:
+    BRIDGE.run(primary.device.reset)
+    ALLOCATIONS.close_all(primary)
+    for library in HANDLES.all_of(Library):
+        library.forget(primary)
+    HANDLES.remove_all(*(stream for stream in HANDLES.all_of(Stream) if stream.primary is primary))
+    HANDLES.remove_all(*(event for event in HANDLES.all_of(Event) if event.primary is primary))
+
+
+def cudaDriverGetVersion() -> tuple[cudaError_t, int]:
+    """Return the CUDA version that is mirrored, as 1000 x major + 10 x minor."""
+    return SUCCESS, CUDART_VERSION
+
+
+def cudaRuntimeGetVersion() -> tuple[cudaError_t, int]:
+    """Return the CUDA version that is mirrored, as 1000 x major + 10 x minor."""
+    return SUCCESS, CUDART_VERSION
