@@ -51,7 +51,7 @@ SLOW_LINK: Final = zc.LinkProfile(name="pcie1-x1", h2d_gbps=0.2, d2h_gbps=0.2, l
 LINKS: Final = {SLOW_LINK.name: SLOW_LINK, **zc.LINK_PROFILES}
 
 VIRTUAL_KERNEL_NS: Final = 3.0
-"""What the virtual clock is told that each kernel takes, in nanoseconds per pixel."""
+"""What the virtual clock is told that each kernel takes, in nanoseconds per pixel, however many run at once."""
 
 
 # -- tiles -----------------------------------------------------------------------------------------------

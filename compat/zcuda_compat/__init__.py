@@ -4,6 +4,7 @@
 """
 
 from zcuda_async import __version__
+from zcuda_compat.lifetime import shutdown
 from zcuda_compat.thread import last_failure
 
-__all__ = ("__version__", "last_failure")
+__all__ = ("__version__", "last_failure", "shutdown")

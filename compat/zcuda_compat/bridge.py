@@ -73,8 +73,11 @@ class Bridge:
         self._queue: deque[Callable[[], None]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._started: Future[asyncio.AbstractEventLoop] | None = None
+        self._thread: threading.Thread | None = None
         self._loop_thread = 0
         self._stop: asyncio.Event
+        self._has_keeper = False
+        self._is_final = False
         self._is_draining = False
         self._refusal: CudaError | None = None
         self._replies: set[_Reply[Any]] = set()
@@ -88,7 +91,7 @@ class Bridge:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the loop has stopped for good."""
+        """Whether the loop has stopped, or is just stopping."""
         return self._refusal is not None
 
     @property
@@ -183,6 +186,18 @@ class Bridge:
 
         return self._ask(reply, start)
 
+    def shutdown(self) -> None:
+        """Leave what is held and stop the loop; waits for that.  The next use starts a new one."""
+        self._refuse_loop_thread()
+        with self._starting:
+            if self._thread is None or self._is_final:
+                return
+            loop = self._loop
+            if loop is not None:
+                loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+            self._thread = self._started = self._refusal = None
+
     # -- inside -------------------------------------------------------------------------------------------
 
     def _ask(self, reply: _Reply[T], function: Callable[[], None]) -> T:
@@ -217,7 +232,8 @@ class Bridge:
                 raise self._unloading()
             if self._started is None:
                 self._started = Future()
-                threading.Thread(target=self._run, args=(self._started,), name="zcuda loop").start()
+                self._thread = threading.Thread(target=self._run, args=(self._started,), name="zcuda loop")
+                self._thread.start()
             return self._started.result()
 
     def _unloading(self) -> CudaError:
@@ -234,7 +250,9 @@ class Bridge:
         self._stop = asyncio.Event()
         self._loop_thread = get_ident()
         self._loop = asyncio.get_running_loop()
-        threading.Thread(target=self._keep, name="zcuda keeper").start()
+        if not self._has_keeper:
+            self._has_keeper = True
+            threading.Thread(target=self._keep, name="zcuda keeper").start()
         started.set_result(self._loop)
         await self._stop.wait()
         error = self._unloading()
@@ -243,7 +261,9 @@ class Bridge:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._held.clear()
         self._queue.clear()
+        self._loop_thread = 0
         for reply in list(self._replies):
             reply.fail(error)
 
@@ -252,6 +272,7 @@ class Bridge:
         while callers := [thread for thread in list(self._callers) if _outlives(thread)]:
             for thread in callers:
                 thread.join()
+        self._is_final = True
         loop = self._loop
         if loop is not None:
             loop.call_soon_threadsafe(self._stop.set)

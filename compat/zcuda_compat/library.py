@@ -59,18 +59,18 @@ class Library:
             kernel = self.kernels.setdefault(name, kernel)
         return kernel
 
-    def forget(self, primary: Primary) -> None:
-        """Unload from a device that was reset; the next use loads anew."""
-        module = self._modules.pop(primary, None)
+    def forget(self, primary: Primary) -> zc.Module | None:
+        """Forget a device; the next use there loads anew.  Gives the module that was loaded."""
         for kernel in self.kernels.values():
             kernel.forget(primary)
-        if module is not None:
-            BRIDGE.post(module.close)
+        return self._modules.pop(primary, None)
 
     def unload(self) -> None:
         """Unload from all devices, after what was submitted."""
         for primary in list(self._modules):
-            self.forget(primary)
+            module = self.forget(primary)
+            if module is not None:
+                BRIDGE.post(module.close)
 
 
 class Kernel:
@@ -101,6 +101,6 @@ class Kernel:
         self._compiled.add((primary, block))
 
     def forget(self, primary: Primary) -> None:
-        """Forget a device that was reset."""
+        """Forget a device."""
         self._kernels.pop(primary, None)
         self._compiled = {key for key in self._compiled if key[0] is not primary}

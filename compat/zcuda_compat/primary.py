@@ -13,7 +13,16 @@ from zcuda_compat.bridge import BRIDGE
 from zcuda_compat.stream import Stream
 from zcuda_compat.thread import THREAD
 
-__all__ = ("Primary", "check_ordinal", "current", "current_ordinal", "open_primaries", "peek_current", "primary_of")
+__all__ = (
+    "Primary",
+    "check_ordinal",
+    "current",
+    "current_ordinal",
+    "forget_all",
+    "open_primaries",
+    "peek_current",
+    "primary_of",
+)
 
 
 class Primary:
@@ -124,6 +133,12 @@ def _open(ordinal: int, opening: Future[Primary]) -> None:
         raise
     _opened[ordinal] = primary
     opening.set_result(primary)
+
+
+def forget_all() -> None:
+    """Forget all devices: they were closed."""
+    _opened.clear()
+    _opening.clear()
 
 
 def _forked() -> None:

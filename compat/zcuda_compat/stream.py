@@ -73,7 +73,8 @@ class Stream:
     def synchronize(self) -> None:
         """Wait for everything submitted so far; raises what failed."""
         context = self.primary.context
-        if not (BRIDGE.is_quiet and self.stream.is_done) or self.primary.has_news or context.busy_blocking:
+        is_busy = not self.stream.is_done or (self._is_legacy and context.busy_blocking)
+        if is_busy or self.primary.has_news or not BRIDGE.is_quiet:
             BRIDGE.run(self._sync)
         late, self._late = self._late, None
         if late is not None:

@@ -7,19 +7,15 @@ from typing import SupportsIndex
 import zcuda_async as zc
 from zcuda_async import CudaError, Status
 from zcuda_async.options import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from zcuda_compat.bridge import BRIDGE
 from zcuda_compat.cudart.constants import CUDART_VERSION
 from zcuda_compat.cudart.device_attributes import cudaDeviceAttr
 from zcuda_compat.cudart.device_facts import attribute_value, device_properties
 from zcuda_compat.cudart.enums import cudaError_t
 from zcuda_compat.cudart.results import SUCCESS, status_call, two_value_call, value_call
 from zcuda_compat.cudart.structs import cudaDeviceProp
-from zcuda_compat.handles import HANDLES
-from zcuda_compat.library import Library
-from zcuda_compat.memory import ALLOCATIONS
+from zcuda_compat.lifetime import reset
 from zcuda_compat.numbers import c_int
-from zcuda_compat.primary import Primary, check_ordinal, current, current_ordinal, peek_current, primary_of
-from zcuda_compat.stream import Event, Stream
+from zcuda_compat.primary import check_ordinal, current, current_ordinal, peek_current, primary_of
 from zcuda_compat.thread import THREAD
 
 __all__ = (
@@ -97,16 +93,7 @@ def cudaDeviceReset() -> None:
     """
     primary = peek_current()
     if primary is not None:
-        _reset(primary)
-
-
-def _reset(primary: Primary) -> None:
-    BRIDGE.run(primary.device.reset)
-    ALLOCATIONS.close_all(primary)
-    for library in HANDLES.all_of(Library):
-        library.forget(primary)
-    HANDLES.remove_all(*(stream for stream in HANDLES.all_of(Stream) if stream.primary is primary))
-    HANDLES.remove_all(*(event for event in HANDLES.all_of(Event) if event.primary is primary))
+        reset(primary)
 
 
 def cudaDriverGetVersion() -> tuple[cudaError_t, int]:

@@ -96,7 +96,7 @@ class cudaDeviceProp(_Printable):
 
     name: bytes = b""
     uuid: cudaUUID_t = field(default_factory=cudaUUID_t)
-    luid: bytes = b""
+    luid: bytes = bytes(8)
     luidDeviceNodeMask: int = 0
     totalGlobalMem: int = 0
     sharedMemPerBlock: int = 0

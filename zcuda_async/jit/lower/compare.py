@@ -119,7 +119,8 @@ def _slct(builder: Builder, instruction: Instruction, kind: Type, args: Sequence
     source = instruction.types[1]
     control = kind.of(llvm_type(source))
     test = "fcmp oge" if source == "f32" else "icmp sge"
-    condition = builder.compare(test, control, args[2], control.const(0))
+    value = flush(builder, control, args[2]) if instruction.has("ftz") else args[2]
+    condition = builder.compare(test, control, value, control.const(0))
     return builder.select(kind, condition, args[0], args[1])
 
 

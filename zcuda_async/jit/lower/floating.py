@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ("FLOATING", "flush", "saturate")
 
-SMALLEST_NORMAL: Final = 2.0**-126
+SMALLEST_NORMAL: Final = {"float": 2.0**-126, "double": 2.0**-1022}
 
 
-def flush(builder: Builder, kind: Type, value: str) -> str:
-    """Subnormal f32 values to zero of the same sign (``.ftz``)."""
+def flush(builder: Builder, kind: Type, value: str, *, below: float | None = None) -> str:
+    """Subnormal values (or those nearer to zero than `below`) to zero of the same sign (``.ftz``)."""
     size = builder.intrinsic("fabs", kind, value)
-    tiny = builder.compare("fcmp olt", kind, size, kind.const(SMALLEST_NORMAL))
+    tiny = builder.compare("fcmp olt", kind, size, kind.const(below or SMALLEST_NORMAL[kind.elem]))
     return builder.select(kind, tiny, builder.intrinsic("copysign", kind, kind.const(0.0), value), value)
 
 
@@ -42,7 +42,7 @@ def _wrapped(compute: Compute) -> Compute:
     """Add what ``.ftz`` and ``.sat`` ask for around a computation."""
 
     def run(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
-        ftz = instruction.has("ftz") and kind.elem == "float"
+        ftz = instruction.has("ftz")
         if ftz:
             args = [flush(builder, kind, value) for value in args]
         value = compute(builder, instruction, kind, args)
@@ -54,29 +54,19 @@ def _wrapped(compute: Compute) -> Compute:
 
 
 def _arithmetic(name: str) -> Compute:
-    """add, sub, mul, fma in any rounding mode."""
+    """add, sub, mul, div, fma and sqrt in any rounding mode; ``rcp`` is 1 / a."""
 
     def run(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
         mode = next((modifier for modifier in instruction.modifiers if modifier in DIRECTED), None)
+        if instruction.opcode == "rcp":
+            args = [kind.const(1.0), args[0]]
         if mode is not None:
             return directed(builder, name, mode, kind, args)
-        if name == "fma":
-            return builder.intrinsic("fma", kind, *args)
+        if name in ("fma", "sqrt"):
+            return builder.intrinsic(name, kind, *args)
         return builder.binary("f" + name, kind, args[0], args[1])
 
     return _wrapped(run)
-
-
-def _divide(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
-    return builder.binary("fdiv", kind, args[0], args[1])
-
-
-def _reciprocal(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
-    return builder.binary("fdiv", kind, kind.const(1.0), args[0])
-
-
-def _square_root(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
-    return builder.intrinsic("sqrt", kind, args[0])
 
 
 def _reciprocal_root(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
@@ -111,10 +101,17 @@ def _neg(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> s
 def _minmax(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
     """-0 < +0, and a NaN operand loses unless ``.NaN`` is given."""
     family = "imum" if instruction.has("NaN") else "imumnum"
-    value = args[0]
-    for other in args[1:]:
+    values = list(args)
+    if instruction.has("xorsign"):  # of the magnitudes, with the product's sign
+        values = [builder.intrinsic("fabs", kind, value) for value in args]
+    value = values[0]
+    for other in values[1:]:
         value = builder.intrinsic(instruction.opcode + family, kind, value, other)
-    return value
+    if not instruction.has("xorsign"):
+        return value
+    bits = kind.of(f"i{kind.bits}")
+    sign = builder.binary("xor", bits, *(builder.cast("bitcast", kind, arg, bits) for arg in args))
+    return builder.intrinsic("copysign", kind, value, builder.cast("bitcast", bits, sign, kind))
 
 
 def _copysign(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
@@ -122,7 +119,8 @@ def _copysign(builder: Builder, _: Instruction, kind: Type, args: Sequence[str])
     return builder.intrinsic("copysign", kind, args[1], args[0])
 
 
-_CLASSES: Final = {"finite": 0x1F8, "infinite": 0x204, "number": 0x3FC, "notanumber": 0x003, "normal": 0x108}
+# PTX counts the zeros among the normal numbers.
+_CLASSES: Final = {"finite": 0x1F8, "infinite": 0x204, "number": 0x3FC, "notanumber": 0x003, "normal": 0x168}
 _CLASSES_TEST: Final = {**_CLASSES, "subnormal": 0x090}
 
 
@@ -143,9 +141,9 @@ FLOATING: Final[dict[str, Lowering]] = {
     "mul": lanewise(_arithmetic("mul")),
     "fma": lanewise(_arithmetic("fma")),
     "mad": lanewise(_arithmetic("fma")),
-    "div": lanewise(_wrapped(_divide)),
-    "rcp": lanewise(_wrapped(_reciprocal)),
-    "sqrt": lanewise(_wrapped(_square_root)),
+    "div": lanewise(_arithmetic("div")),
+    "rcp": lanewise(_arithmetic("div")),
+    "sqrt": lanewise(_arithmetic("sqrt")),
     "rsqrt": lanewise(_wrapped(_reciprocal_root)),
     "abs": lanewise(_wrapped(_abs)),
     "neg": lanewise(_wrapped(_neg)),

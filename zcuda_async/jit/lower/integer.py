@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Builder, Type
@@ -17,6 +17,28 @@ __all__ = ("INTEGER",)
 
 def _is_signed(instruction: Instruction) -> bool:
     return instruction.types[0].startswith("s")
+
+
+def _halfwords(instruction: Instruction, compute: Compute) -> Compute | None:
+    """For ``.u16x2`` and ``.s16x2``: the computation on twice as many 16-bit lanes."""
+    if not instruction.types[0].endswith("x2"):
+        return None
+
+    def run(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
+        halves = Type("i16", 2 * max(kind.lanes, 1))
+        value = compute(builder, instruction, halves, [builder.cast("bitcast", kind, arg, halves) for arg in args])
+        return builder.cast("bitcast", halves, value, kind)
+
+    return run
+
+
+def _packed(compute: Compute) -> Compute:
+    """A computation that has ``x2`` forms."""
+
+    def run(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
+        return (_halfwords(instruction, compute) or compute)(builder, instruction, kind, args)
+
+    return run
 
 
 def _simple(opcode: str) -> Compute:
@@ -65,9 +87,9 @@ def _mul24(builder: Builder, instruction: Instruction, kind: Type, args: Sequenc
         result = builder.cast("trunc", wide, builder.binary("lshr", wide, product, wide.const(16)), kind)
     else:
         result = builder.binary("mul", kind, a, b)
-    if instruction.opcode == "mad24":
-        result = builder.binary("add", kind, result, args[2])
-    return result
+    if instruction.has("sat"):
+        return builder.intrinsic("sadd.sat", kind, result, args[2])
+    return builder.binary("add", kind, result, args[2]) if instruction.opcode == "mad24" else result
 
 
 def _wide_type(instruction: Instruction) -> str:
@@ -107,7 +129,8 @@ def _neg(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> s
 
 def _minmax(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
     sign = "s" if _is_signed(instruction) else "u"
-    return builder.intrinsic(f"{sign}{instruction.opcode}", kind, args[0], args[1])
+    value = builder.intrinsic(f"{sign}{instruction.opcode}", kind, args[0], args[1])
+    return builder.intrinsic("smax", kind, value, kind.const(0)) if instruction.has("relu") else value
 
 
 def _not(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
@@ -276,8 +299,26 @@ def _funnel(builder: Builder, instruction: Instruction, kind: Type, args: Sequen
     return builder.cast("trunc", wide, shifted, kind)
 
 
+def _pair_of_bytes(builder: Builder, kind: Type, index: int, control: str) -> str:
+    """``.rc16``: byte 0 or 1 of one of the two halves of a."""
+    half = builder.binary("shl", kind, builder.binary("and", kind, control, kind.const(1)), kind.const(1))
+    return builder.binary("add", kind, half, kind.const(index % 2))
+
+
+_PERMUTES: Final[dict[str, Callable[[Builder, Type, int, str], str]]] = {
+    "f4e": lambda b, kind, index, control: b.binary("add", kind, control, kind.const(index)),
+    "b4e": lambda b, kind, index, c: b.binary("and", kind, b.binary("sub", kind, c, kind.const(index)), kind.const(7)),
+    "rc8": lambda _builder, _kind, _index, control: control,
+    "ecl": lambda b, kind, index, control: b.intrinsic("umax", kind, control, kind.const(index)),
+    "ecr": lambda b, kind, index, control: b.intrinsic("umin", kind, control, kind.const(index)),
+    "rc16": _pair_of_bytes,
+}
+"""``prmt`` mode → the selector of destination byte `index`, from the two control bits."""
+
+
 def _prmt(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
-    """Default mode: each selector nibble picks a byte of {b, a}; its top bit replicates the sign."""
+    """Each selector picks a byte of {b, a}; in the default mode its top bit replicates the sign."""
+    mode = next((name for name in _PERMUTES if instruction.has(name)), None)
     wide = kind.of("i64")
     joined = builder.binary(
         "or",
@@ -287,7 +328,10 @@ def _prmt(builder: Builder, instruction: Instruction, kind: Type, args: Sequence
     )
     total = kind.const(0)
     for index in range(4):
-        nibble = builder.binary("lshr", kind, args[2], kind.const(4 * index))
+        if mode is None:
+            nibble = builder.binary("lshr", kind, args[2], kind.const(4 * index))
+        else:
+            nibble = _PERMUTES[mode](builder, kind, index, builder.binary("and", kind, args[2], kind.const(3)))
         which = builder.binary("shl", kind, builder.binary("and", kind, nibble, kind.const(7)), kind.const(3))
         picked = builder.binary("lshr", wide, joined, builder.cast("zext", kind, which, wide))
         byte = _byte(builder, kind, builder.cast("trunc", wide, picked, kind))
@@ -326,7 +370,7 @@ def _u32(_: Instruction) -> str:
 
 
 INTEGER: Final[dict[str, Lowering]] = {
-    "add": lanewise(_add),
+    "add": lanewise(_packed(_add)),
     "sub": lanewise(_add),
     "mul": lanewise(_mul, result_type=_wide_type),
     "mad": lanewise(_mad, source_types=_mad_sources, result_type=_wide_type),
@@ -336,8 +380,8 @@ INTEGER: Final[dict[str, Lowering]] = {
     "rem": lanewise(_divide),
     "abs": lanewise(_abs),
     "neg": lanewise(_neg),
-    "min": lanewise(_minmax),
-    "max": lanewise(_minmax),
+    "min": lanewise(_packed(_minmax)),
+    "max": lanewise(_packed(_minmax)),
     "and": lanewise(_simple("and")),
     "or": lanewise(_simple("or")),
     "xor": lanewise(_simple("xor")),
