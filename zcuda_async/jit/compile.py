@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 from typing import Final
 
 from zcuda_async.jit.cfg import build_control_flow
@@ -11,6 +12,7 @@ from zcuda_async.jit.function import ENTRY, write_module
 from zcuda_async.jit.geometry import Geometry
 from zcuda_async.jit.host import host_target, initialise_llvm
 from zcuda_async.jit.info import KernelCode, KernelInfo, ModuleInfo, ParamInfo, VariableInfo
+from zcuda_async.jit.inline import RefusedCallError, inline_calls
 from zcuda_async.jit.layout import globals_layout, kernel_layout
 from zcuda_async.jit.lower import WARP_OPCODES
 from zcuda_async.jit.lower.group import Group, Target
@@ -68,6 +70,8 @@ def inspect_module(text: str, filename: str = "<ptx>") -> ModuleInfo:
 
 
 def _kernel_info(module: Module, function: Function) -> KernelInfo:
+    with suppress(RefusedCallError):  # raised again, with its place, when the kernel is compiled
+        function = inline_calls(module, function)
     layout = kernel_layout(module, function)
     directives = dict(function.directives)
     required = directives.get("reqntid")
@@ -113,6 +117,10 @@ def generate_ir(
         line = lines[instruction.span.line - 1] if instruction.span.line <= len(lines) else ""
         return PtxError(f"{instruction.opcode}: {reason}", filename, instruction.span, line)
 
+    try:
+        function = inline_calls(module, function)
+    except RefusedCallError as refused:
+        raise refuse(refused.instruction, refused.reason) from None
     layout = kernel_layout(module, function)
     flow = build_control_flow(function)
     instructions = [item for item in function.body if isinstance(item, Instruction)]

@@ -30,6 +30,7 @@ from zcuda_async.ptx.ir import (
 __all__ = ("UNIFORM", "VARYING", "Analysis", "Shape", "analyse")
 
 _LIMIT: Final = 1 << 31
+_WIDE: Final = frozenset(("u32", "s32", "u64", "s64"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +105,27 @@ def _multiply(a: Shape, b: Shape) -> Shape:
     return Shape(None, same)
 
 
-def _widen(value: Shape, signed: bool, lanes: int) -> Shape:
-    """A 32-bit value extended to 64 bits.
+def _wrapped(value: int, bits: int, *, signed: bool) -> int:
+    """An integer as `bits` bits hold it."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if signed and value >> (bits - 1) else value
 
-    An affine value stays affine only if no lane wraps around.  For signed values that is taken for
-    granted, as C++ and nvcc do; for unsigned ones it must follow from the alignment or the limit.
+
+def _widen(value: Shape, signed: bool, lanes: int, bits: int = 32) -> Shape:
+    """A value of `bits` bits extended to more.
+
+    An affine value stays affine only if no lane wraps around.  For signed 32-bit values that is taken
+    for granted, as C++ and nvcc do; for others it must follow from the alignment or the limit.
     """
-    if value.stride in (0, None) or signed or value.limit is not None:
+    if value.const is not None:
+        return constant(_wrapped(value.const, bits, signed=signed))
+    if value.stride in (0, None):
         return value
     assert value.stride is not None
-    if 0 <= value.stride * (lanes - 1) < value.align:
+    value = replace(value, stride=_wrapped(value.stride, bits, signed=True))
+    if (signed and bits == 32) or (value.limit is not None and value.limit <= 1 << (bits - 1)):
+        return value
+    if not signed and 0 <= (value.stride or 0) * (lanes - 1) < min(value.align, 1 << bits):
         return value
     return Shape(None, value.same)
 
@@ -212,7 +224,7 @@ def _is_float(instruction: Instruction) -> bool:
 
 
 def _rule_add(_: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
-    if _is_float(instruction) or instruction.has("cc") or instruction.has("sat"):
+    if _is_float(instruction) or any(map(instruction.has, ("cc", "sat"))) or instruction.types[0].endswith("x2"):
         return _lanewise(operands)
     return _add(operands[0], operands[1], 1 if instruction.opcode == "add" else -1)
 
@@ -221,8 +233,8 @@ def _product(transfer: Transfer, instruction: Instruction, a: Shape, b: Shape) -
     if instruction.has("hi"):
         return _lanewise([a, b])
     if instruction.has("wide"):
-        signed = instruction.types[0].startswith("s")
-        a, b = (_widen(value, signed, transfer.geometry.lanes) for value in (a, b))
+        signed, bits = instruction.types[0].startswith("s"), TYPE_BITS[instruction.types[0]]
+        a, b = (_widen(value, signed, transfer.geometry.lanes, bits) for value in (a, b))
     return _multiply(a, b)
 
 
@@ -258,8 +270,7 @@ def _rule_convert(transfer: Transfer, instruction: Instruction, operands: list[S
     if instruction.opcode == "cvta":
         return operands[0]
     to, source = instruction.types[0], instruction.types[1]
-    wide = TYPE_BITS[to] >= 32 and TYPE_BITS[source] >= 32
-    if "f" in to + source or instruction.has("sat") or not wide:
+    if not {to, source} <= _WIDE or instruction.has("sat"):
         return _lanewise(operands)
     if TYPE_BITS[to] > TYPE_BITS[source]:
         return _widen(operands[0], source.startswith("s"), transfer.geometry.lanes)

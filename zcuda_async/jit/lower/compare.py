@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Builder, Type, llvm_type
 from zcuda_async.jit.lower.floating import flush
+from zcuda_async.jit.lower.half import widen
 from zcuda_async.jit.lower.lanewise import lanewise
 from zcuda_async.ptx.ir import Instruction
 
@@ -21,6 +22,9 @@ _FLOAT: Final = {
     "equ": "ueq", "neu": "une", "ltu": "ult", "leu": "ule", "gtu": "ugt", "geu": "uge",
     "num": "ord", "nan": "uno",
 }  # fmt: skip
+_SMALLEST_HALF: Final = 2.0**-14
+"""The smallest normal f16."""
+
 _SIGNED: Final = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 _UNSIGNED: Final = {
     "eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge",
@@ -38,9 +42,13 @@ def _comparison(instruction: Instruction, source: str) -> str:
 
 
 def _compared(builder: Builder, instruction: Instruction, source: str, kind: Type, a: str, b: str) -> str:
-    if instruction.has("ftz") and source == "f32":
-        a, b = flush(builder, kind, a), flush(builder, kind, b)
-    return builder.compare(_comparison(instruction, source), kind, a, b)
+    comparison = _comparison(instruction, source)
+    if "f" in source:
+        below = _SMALLEST_HALF if kind.elem == "half" else None
+        (kind, a), (_, b) = widen(builder, kind, a), widen(builder, kind, b)
+        if instruction.has("ftz"):
+            a, b = (flush(builder, kind, value, below=below) for value in (a, b))
+    return builder.compare(comparison, kind, a, b)
 
 
 def _source_type(instruction: Instruction) -> str:
@@ -87,6 +95,8 @@ def set_(group: Group, instruction: Instruction) -> None:
     shape = group.plain(instruction)
     vector = shape.stride is None
     to, source = instruction.types[0], instruction.types[-1]
+    if source.endswith("x2"):
+        raise group.refuse(instruction, f"comparison of .{source} is not supported yet")
     elem = llvm_type(source)
     kind = Type(elem, group.lanes if vector else 0)
     result = kind.of(llvm_type(to))

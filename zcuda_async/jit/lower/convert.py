@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Builder, Type, llvm_type
+from zcuda_async.jit.lower.directed import directed_cast
 from zcuda_async.jit.lower.floating import flush, saturate
+from zcuda_async.jit.lower.half import NARROW, narrow, round_to_odd, widen
 from zcuda_async.jit.lower.lanewise import lanewise
 from zcuda_async.jit.lower.special import worker_field
 from zcuda_async.jit.shapes import Shape
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ("CONVERT",)
 
 _ROUND_TO_INT: Final = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
-_HALVES: Final = {"f16", "bf16"}
+_ROUNDING: Final = ("rz", "rm", "rp")
 
 
 def mov(group: Group, instruction: Instruction) -> None:
@@ -78,14 +80,13 @@ def _unpack(group: Group, instruction: Instruction, destination: VectorOperand) 
 def _convert(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
     to, source = instruction.types[0], instruction.types[1]
     result = kind.of(llvm_type(to))
-    value = args[0]
-    if "f" in source:
-        if instruction.has("ftz") and source == "f32":
-            value = flush(builder, kind, value)
-        return (_float_to_float if "f" in to else _float_to_int)(builder, instruction, kind, result, value)
-    if "f" in to:
-        return _int_to_float(builder, instruction, kind, result, value)
-    return _int_to_int(builder, instruction, kind, result, value)
+    if "f" not in source:
+        convert = _int_to_float if "f" in to else _int_to_int
+        return convert(builder, instruction, kind, result, args[0])
+    kind, value = widen(builder, kind, args[0])
+    if instruction.has("ftz") and source == "f32":
+        value = flush(builder, kind, value)
+    return (_float_to_float if "f" in to else _float_to_int)(builder, instruction, kind, result, value)
 
 
 def _int_to_int(builder: Builder, instruction: Instruction, kind: Type, result: Type, value: str) -> str:
@@ -109,41 +110,67 @@ def _clamp(builder: Builder, kind: Type, value: str, to: str, source: str) -> st
     return builder.intrinsic("umin", kind, value, kind.const(min(high, (1 << kind.bits) - 1)))
 
 
+def _mode(instruction: Instruction) -> str:
+    return next((mode for mode in _ROUNDING if instruction.has(mode)), "rn")
+
+
 def _int_to_float(builder: Builder, instruction: Instruction, kind: Type, result: Type, value: str) -> str:
     opcode = "sitofp" if instruction.types[1][0] == "s" else "uitofp"
-    converted = builder.cast(opcode, kind, value, result)
-    return saturate(builder, result, converted) if instruction.has("sat") else converted
+    mode = _mode(instruction)
+    if result.elem in NARROW:
+        wide = kind.of("double")
+        exact = kind.bits <= 32
+        value = builder.cast(opcode, kind, value, wide) if exact else round_to_odd(builder, opcode, kind, value, wide)
+        return _finished(builder, instruction, wide, result, value)
+    if mode == "rn" or kind.bits < 32:
+        value = builder.cast(opcode, kind, value, result)
+    else:
+        value = directed_cast(builder, opcode, mode, kind, value, result)
+    return saturate(builder, result, value) if instruction.has("sat") else value
 
 
 def _float_to_int(builder: Builder, instruction: Instruction, kind: Type, result: Type, value: str) -> str:
-    """Rounded as asked, then clamped to the type's range; NaN gives 0."""
+    """Rounded as asked, then clamped to the type's range.
+
+    NaN gives 0, or the top bit where the source is f64 or the result has 64 bits.
+    """
     rounding = next((name for name in _ROUND_TO_INT if instruction.has(name)), "rzi")
-    if kind.elem in ("half", "bfloat"):
-        wide = kind.of("float")
-        value, kind = builder.cast("fpext", kind, value, wide), wide
     if rounding != "rzi":
         value = builder.intrinsic(_ROUND_TO_INT[rounding], kind, value)
     name = "fptosi" if instruction.types[0][0] == "s" else "fptoui"
-    return builder.call(result, f"llvm.{name}.sat.{result.suffix}.{kind.suffix}", [(kind, value)])
+    whole = builder.call(result, f"llvm.{name}.sat.{result.suffix}.{kind.suffix}", [(kind, value)])
+    if result.bits < 64 and instruction.types[1] != "f64":
+        return whole
+    number = builder.compare("fcmp ord", kind, value, kind.const(0.0))
+    return builder.select(result, number, whole, result.const(1 << (result.bits - 1)))
 
 
 def _float_to_float(builder: Builder, instruction: Instruction, kind: Type, result: Type, value: str) -> str:
+    rounding = next((name for name in _ROUND_TO_INT if instruction.has(name)), None)
+    if rounding is not None:
+        value = builder.intrinsic(_ROUND_TO_INT[rounding], kind, value)
+    return _finished(builder, instruction, kind, result, value)
+
+
+def _finished(builder: Builder, instruction: Instruction, kind: Type, result: Type, value: str) -> str:
+    """An f32 or f64 brought into the result's type, with what the modifiers ask for."""
+    mode = _mode(instruction)
+    if instruction.has("sat"):  # before or after rounding is the same: 0 and 1 are numbers of every type
+        value = saturate(builder, kind, value)
+    if instruction.has("relu"):
+        above = builder.compare("fcmp ugt", kind, value, kind.const(0.0))
+        value = builder.select(kind, above, value, kind.const(0.0))
+    if result.elem in NARROW:
+        if kind.elem == "double":
+            kind, value = kind.of("float"), round_to_odd(builder, "fptrunc", kind, value, kind.of("float"))
+        return narrow(builder, kind, value, result, mode, finite=instruction.has("satfinite"))
     if result.bits > kind.bits:
         value = builder.cast("fpext", kind, value, result)
     elif result.bits < kind.bits:
-        value = builder.cast("fptrunc", kind, value, result)
-    else:
-        rounding = next((name for name in _ROUND_TO_INT if instruction.has(name)), None)
-        if rounding is not None:
-            value = builder.intrinsic(_ROUND_TO_INT[rounding], result, value)
-    if instruction.has("ftz") and result.elem == "float":
-        value = flush(builder, result, value)
-    if instruction.has("sat"):
-        value = saturate(builder, result, value)
-    if instruction.has("relu"):
-        above = builder.compare("fcmp ogt", result, value, result.const(0.0))
-        value = builder.select(result, above, value, result.const(0.0))
-    return value
+        plain = mode == "rn"
+        cast = builder.cast("fptrunc", kind, value, result) if plain else ""
+        value = cast or directed_cast(builder, "fptrunc", mode, kind, value, result)
+    return flush(builder, result, value) if instruction.has("ftz") and result.elem == "float" else value
 
 
 _convert_lanes = lanewise(
@@ -154,10 +181,6 @@ _convert_lanes = lanewise(
 def cvt(group: Group, instruction: Instruction) -> None:
     """``cvt``; a narrow result is extended to the width of its register."""
     to, source = instruction.types[0], instruction.types[1]
-    directed = [name for name in ("rz", "rm", "rp", "rna", "rs") if instruction.has(name)]
-    narrowing = "f" in to and ("f" not in source or TYPE_BITS[to] < TYPE_BITS[source])
-    if directed and narrowing:
-        raise group.refuse(instruction, f"conversion with rounding mode .{directed[0]} is not supported yet")
     if len(instruction.operands) != 2 or not {to, source} <= _SUPPORTED:
         raise group.refuse(instruction, f"conversion from .{source} to .{to} is not supported yet")
     _convert_lanes(group, instruction)

@@ -54,7 +54,7 @@ class Group:
         self.target = target
         self.read_names = read_names
         self.refuse = refuse
-        self.builder = Builder("avx512" if target.has_avx512 else "")
+        self.builder = Builder("avx512 f16c" if target.has_avx512 else "f16c" if target.lanes >= 8 else "")
         self.geometry = analysis.geometry
         self.parts = analysis.geometry.parts
         self.lanes = analysis.geometry.lanes
