@@ -6,6 +6,7 @@ need types (token) that those classes do not have.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,12 +31,20 @@ def llvm_type(ptx_type: str) -> str:
     return _LLVM.get(ptx_type) or f"i{ptx_type[1:]}"
 
 
+def _as_single(value: float) -> float:
+    """The nearest f32; what is too large for one becomes infinity."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
 def float_literal(elem: str, value: float) -> str:
     """A constant in LLVM's hexadecimal spelling, exact for every value."""
     if elem == "half":
         return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
     if elem == "float":
-        value = struct.unpack("<f", struct.pack("<f", value))[0]
+        value = _as_single(value)
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 

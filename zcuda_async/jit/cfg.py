@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 
 from zcuda_async.ptx.ir import Function, Instruction, Label
 
-__all__ = ("EXIT", "Block", "ControlFlow", "build_control_flow", "is_cta_barrier")
+__all__ = ("EXIT", "Block", "ControlFlow", "build_control_flow", "is_cta_barrier", "is_warp_barrier")
 
 EXIT = -1
 """The successor of a block that ends its threads."""
 
 _ENDS = frozenset({"ret", "exit", "trap"})
-_BARRIER_SPLITS = frozenset({"bar", "barrier"})
+_BARRIERS = frozenset({"bar", "barrier"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Block:
 
     `branch` is the guarded branch or exit that ends it (None: it just goes on to `taken`).  Lanes for
     which the guard holds go to `taken`, the others to `fallthrough` (None when the transfer is
-    unconditional).  `barrier` is the CTA barrier that stands between the instructions and the transfer.
+    unconditional).  `barrier` is the CTA or warp barrier that stands between the instructions and the transfer.
     """
 
     index: int
@@ -62,7 +62,16 @@ class ControlFlow:
 
 def is_cta_barrier(instruction: Instruction) -> bool:
     """Whether the instruction makes a thread wait for the other threads of its block."""
-    return instruction.opcode in _BARRIER_SPLITS and not instruction.has("warp") and not instruction.has("cluster")
+    return instruction.opcode in _BARRIERS and not instruction.has("warp") and not instruction.has("cluster")
+
+
+def is_warp_barrier(instruction: Instruction) -> bool:
+    """Whether the instruction makes a thread wait for other threads of its warp."""
+    return instruction.opcode in _BARRIERS and instruction.has("warp")
+
+
+def _is_barrier(instruction: Instruction) -> bool:
+    return is_cta_barrier(instruction) or is_warp_barrier(instruction)
 
 
 def _split(function: Function) -> list[Block]:
@@ -76,7 +85,7 @@ def _split(function: Function) -> list[Block]:
             labels[item.name] = len(pieces) - 1
             continue
         pieces[-1].append(item)
-        if item.opcode in _ENDS or item.opcode == "bra" or is_cta_barrier(item):
+        if item.opcode in _ENDS or item.opcode == "bra" or _is_barrier(item):
             pieces.append([])
     return [_make_block(index, piece, labels, len(pieces)) for index, piece in enumerate(pieces)]
 
@@ -98,7 +107,7 @@ def _make_block(index: int, piece: Sequence[Instruction], labels: dict[str, int]
         if last.guard is None:
             return Block(index, body, None, EXIT, None)
         return Block(index, body, last, EXIT, following)
-    if is_cta_barrier(last):
+    if _is_barrier(last):
         return Block(index, tuple(piece[:-1]), None, following, None, barrier=last)
     return Block(index, tuple(piece), None, following, None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from zcuda_async.jit.cfg import ControlFlow
+from zcuda_async.jit.cfg import ControlFlow, is_cta_barrier
 from zcuda_async.jit.geometry import Geometry
 from zcuda_async.jit.layout import KernelLayout
 from zcuda_async.jit.registers import block_instructions, reads, writes
@@ -85,7 +85,7 @@ def _limit(analysis: Analysis) -> int:
     loops = [range(head, last + 1) for head, last in analysis.flow.regions.items()]
     if any(_streams(analysis, loop) for loop in loops):
         return _MOST_PARTS_WHOLE_BLOCK
-    if any(block.barrier is not None for block in analysis.flow.blocks):
+    if any(block.barrier is not None and is_cta_barrier(block.barrier) for block in analysis.flow.blocks):
         return _MOST_PARTS_WHOLE_BLOCK
     if any(analysis.pending.waiting(index) for loop in loops for index in loop):
         return _MOST_PARTS_DIVERGING

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import Final
 
-from zcuda_async.jit.cfg import build_control_flow
+from zcuda_async.jit.cfg import build_control_flow, is_cta_barrier, is_warp_barrier
 from zcuda_async.jit.choose import choose_geometry
 from zcuda_async.jit.function import ENTRY, write_module
 from zcuda_async.jit.geometry import Geometry
@@ -124,14 +124,14 @@ def generate_ir(
     layout = kernel_layout(module, function)
     flow = build_control_flow(function)
     instructions = [item for item in function.body if isinstance(item, Instruction)]
-    needs_warps = any(item.opcode in WARP_OPCODES for item in instructions)
+    needs_warps = any(item.opcode in WARP_OPCODES or is_warp_barrier(item) for item in instructions)
     if parts is None:
         geometry = choose_geometry(flow, layout, block, target.lanes, needs_warps=needs_warps)
     else:
         geometry = Geometry(block, target.lanes, parts)
     read_names = frozenset(register.name for item in instructions for register in reads(item))
     group = Group(analyse(flow, geometry, layout), layout, target, read_names, refuse)
-    has_barriers = any(b.barrier is not None for b in flow.blocks)
+    has_barriers = any(b.barrier is not None and is_cta_barrier(b.barrier) for b in flow.blocks)
     ir = write_module(group, has_barriers=has_barriers, llvm_major=initialise_llvm())
     return ir, has_barriers and geometry.groups > 1, layout.static_shared
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zcuda_async.jit.cfg import EXIT, Block
+from zcuda_async.jit.cfg import EXIT, Block, is_warp_barrier
 from zcuda_async.jit.lower import lowering_of
 from zcuda_async.jit.lower.group import Group
 from zcuda_async.ptx.ir import Immediate, Instruction
@@ -18,6 +18,8 @@ from zcuda_async.ptx.ir import Immediate, Instruction
 __all__ = ("GroupCode",)
 
 Masks = Sequence[str] | None
+_CTA, _WARP = 1, 2
+"""Kinds of barrier, as `Pending.resumed` counts them."""
 
 
 class GroupCode:
@@ -32,7 +34,9 @@ class GroupCode:
         self.kind = group.vector("i1")
         # Blocks that may run with some lanes elsewhere have masks; the others only have a fast version.
         self.waiting = {block.index: self._slots() for block in self.blocks if self.pending.body[block.index]}
-        self.at_barrier = {block: self._slots() for block in self.pending.resumed()}
+        self.at_barrier = {
+            level: {block: self._slots() for block in self.pending.resumed(level)} for level in (_CTA, _WARP)
+        }
         self.is_fast = False
 
     def _slots(self) -> list[str]:
@@ -78,7 +82,7 @@ class GroupCode:
 
     def emit(self) -> None:
         """Everything between the function's entry and its end; leaves at label ``finish``."""
-        for slots in (*self.waiting.values(), *self.at_barrier.values()):
+        for slots in (*self.waiting.values(), *self.at_barrier[_CTA].values(), *self.at_barrier[_WARP].values()):
             self._clear(slots)
         self._emit_entry()
         for block in self.blocks:
@@ -194,23 +198,30 @@ class GroupCode:
         builder.line(f"br label %{'end' if following == len(self.blocks) else f'check.{following}'}")
 
     def _emit_end(self) -> None:
+        """No lane can go on: release those at a warp barrier, else stop the group at the CTA barrier."""
+        if self.pending.after[len(self.blocks) - 1] is None:
+            return
+        self.builder.label("end")
+        for level in (_WARP, _CTA):
+            self._emit_release(level)
+        self.builder.line("br label %finish")
+
+    def _emit_release(self, level: int) -> None:
         builder = self.builder
-        resumed = self.pending.resumed()
-        last = self.pending.after[len(self.blocks) - 1] is not None
-        if last:
-            builder.label("end")
-            if not resumed:
-                builder.line("br label %finish")
-                return
-            every = [mask for block in resumed for mask in self._load(self.at_barrier[block])]
-            some = self.group.any_of(every)
-            builder.line(f"br i1 {some}, label %barrier, label %finish")
-            builder.label("barrier")
+        slots = self.at_barrier[level]
+        if not slots:
+            return
+        release, others = builder.block_name("release"), builder.block_name("nobody")
+        some = self.group.any_of([mask for each in slots.values() for mask in self._load(each)])
+        builder.line(f"br i1 {some}, label %{release}, label %{others}")
+        builder.label(release)
+        if level == _CTA:
             self._suspend()
-            for block in resumed:
-                self._wait_for(block, self._load(self.at_barrier[block]))
-                self._clear(self.at_barrier[block])
-            builder.line(f"br label %check.{resumed[0]}")
+        for block, own in slots.items():
+            self._wait_for(block, self._load(own))
+            self._clear(own)
+        builder.line(f"br label %check.{min(slots)}")
+        builder.label(others)
 
     # ------------------------------------------------------------------ leaving a block
 
@@ -279,21 +290,24 @@ class GroupCode:
     # ------------------------------------------------------------------ barriers
 
     def _emit_barrier(self, block: Block, barrier: Instruction) -> None:
-        self._check_barrier(barrier)
+        level = _WARP if is_warp_barrier(barrier) else _CTA
+        if barrier.guard is not None:
+            raise self.group.refuse(barrier, "a barrier under a guard is not supported yet")
+        if level == _CTA:
+            self._check_barrier(barrier)
         if self.is_fast or self.pending.is_together(block.index):
-            self._suspend()
+            if level == _CTA:
+                self._suspend()
             self._go(block, block.taken, self.group.masks)
             return
         if block.taken != EXIT:
-            self._add(self.at_barrier[block.taken], self.group.masks)
+            self._add(self.at_barrier[level][block.taken], self.group.masks)
         self.builder.line(f"br label %after.{block.index}")
 
     def _check_barrier(self, barrier: Instruction) -> None:
         refuse = self.group.refuse
         if not barrier.has("sync"):
             raise refuse(barrier, "only bar.sync and barrier.sync are supported yet")
-        if barrier.guard is not None:
-            raise refuse(barrier, "a barrier under a guard is not supported yet")
         name = barrier.operands[0]
         is_zero = (isinstance(name, Immediate) and name.value == 0) or self.group.shape(name).const == 0
         if not is_zero or len(barrier.operands) > 1:

@@ -8,8 +8,9 @@ lanes may be waiting for while it runs.  From that follow
 * where all lanes are known to be together, so that no mask is needed at all,
 * which jumps can be real jumps, because they pass over no block that lanes wait for.
 
-States are bit sets: bit b, lanes wait for block b; bit n+b, lanes wait at a barrier and will go on
-to block b; bit 2n, lanes may have exited (or never existed, in a group wider than the block).
+States are bit sets: bit b, lanes wait for block b; bit n+b, lanes wait at a CTA barrier and will go
+on to block b; bit 2n+b, the same at a warp barrier; bit 3n, lanes may have exited (or never existed,
+in a group wider than the block).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zcuda_async.jit.cfg import EXIT, Block, ControlFlow
+from zcuda_async.jit.cfg import EXIT, Block, ControlFlow, is_warp_barrier
 
 __all__ = ("Pending", "find_pending")
 
@@ -39,13 +40,13 @@ class Pending:
     @property
     def gone(self) -> int:
         """The bit that says lanes may have exited."""
-        return 1 << (2 * len(self.flow.blocks))
+        return 1 << (3 * len(self.flow.blocks))
 
     def waiting(self, index: int) -> list[int]:
         """Blocks that lanes may be waiting for (at a barrier included) while block `index` runs."""
         count = len(self.flow.blocks)
         state = self.body[index] or 0
-        return [bit % count for bit in range(2 * count) if state >> bit & 1]
+        return [bit % count for bit in range(3 * count) if state >> bit & 1]
 
     def is_full(self, index: int) -> bool:
         """Whether every lane of the group is known to be in the block when it runs."""
@@ -59,21 +60,28 @@ class Pending:
         """Whether a transfer all of the block's lanes take together may be a real jump."""
         return _may_jump(self.flow, index, target, self.body[index] or 0)
 
-    def resumed(self) -> list[int]:
-        """Blocks that lanes go on to after a barrier they reached while others were elsewhere."""
+    def resumed(self, level: int) -> list[int]:
+        """Blocks that lanes go on to after a barrier they reached while others were elsewhere.
+
+        `level` is 1 for CTA barriers, 2 for warp barriers.
+        """
         count = len(self.flow.blocks)
-        return [block for block in range(count) if self.end >> (count + block) & 1]
+        return [block for block in range(count) if self.end >> (level * count + block) & 1]
 
 
 def _may_jump(flow: ControlFlow, index: int, target: int, state: int) -> bool:
     if target == EXIT:
-        return state & ((1 << (2 * len(flow.blocks))) - 1) == 0
+        return state & ((1 << (3 * len(flow.blocks))) - 1) == 0
     waiting = [b for b in range(len(flow.blocks)) if state >> b & 1 and b != target]
     regions = flow.regions
     if target > index:
         return all(b > target or (b <= index and regions.get(b, -1) >= target) for b in waiting)
     last = regions[target]
     return all(b > last or (b < target and regions.get(b, -1) >= last) for b in waiting)
+
+
+def _lowest(bits: int) -> int:
+    return (bits & -bits).bit_length() - 1
 
 
 class _Finder:
@@ -84,7 +92,7 @@ class _Finder:
         self.flow = flow
         self.is_uniform = is_uniform
         self.count = count
-        self.gone = 1 << (2 * count)
+        self.gone = 1 << (3 * count)
         self.body: list[int | None] = [None] * count
         self.check: list[int | None] = [None] * count
         self.after: list[int | None] = [None] * count
@@ -111,10 +119,17 @@ class _Finder:
             self.enter("check", index + 1, state)
         elif state | self.end != self.end:
             self.end |= state
-            waiting = (self.end >> self.count) & ((1 << self.count) - 1)
-            if waiting:
-                first = (waiting & -waiting).bit_length() - 1
-                self.enter("check", first, waiting | (self.end & self.gone))
+            self._resume()
+
+    def _resume(self) -> None:
+        """No lane can go on: those at warp barriers are let through, and if there are none, those at CTA barriers."""
+        everyone = (1 << self.count) - 1
+        at_block, at_warp = self.end >> self.count & everyone, self.end >> 2 * self.count & everyone
+        gone = self.end & self.gone
+        if at_warp:
+            self.enter("check", _lowest(at_warp), at_warp | at_block << self.count | gone)
+        if at_block:
+            self.enter("check", _lowest(at_block), at_block | gone)
 
     def run_check(self, index: int, state: int) -> None:
         others = state & ~(1 << index)
@@ -127,7 +142,10 @@ class _Finder:
         block = self.flow.blocks[index]
         waiting = state & (self.gone - 1)
         if block.barrier is not None and waiting:
-            self.pass_end(index, state | (1 << (self.count + block.taken) if block.taken != EXIT else self.gone))
+            level = 2 if is_warp_barrier(block.barrier) else 1
+            self.pass_end(
+                index, state | (1 << (level * self.count + block.taken) if block.taken != EXIT else self.gone)
+            )
             return
         targets = [block.taken] if block.fallthrough is None else [block.taken, block.fallthrough]
         together = block.fallthrough is None or self.is_uniform(block)

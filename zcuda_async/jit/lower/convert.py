@@ -125,6 +125,12 @@ def _int_to_float(builder: Builder, instruction: Instruction, kind: Type, result
     if mode == "rn" or kind.bits < 32:
         value = builder.cast(opcode, kind, value, result)
     else:
+        if kind.bits == 32:  # from unsigned words LLVM's own sequence can give -0
+            kind, value = (
+                kind.of("i64"),
+                builder.cast("sext" if opcode == "sitofp" else "zext", kind, value, kind.of("i64")),
+            )
+            opcode = "sitofp"
         value = directed_cast(builder, opcode, mode, kind, value, result)
     return saturate(builder, result, value) if instruction.has("sat") else value
 

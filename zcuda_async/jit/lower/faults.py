@@ -43,22 +43,12 @@ def trap(group: Group, instruction: Instruction) -> None:
     builder.label(go_on)
 
 
-def warp_barrier(group: Group, instruction: Instruction) -> None:
-    """``bar.warp.sync``: nothing to wait for while the lanes of a group run together."""
-    assert group.block is not None
-    if not group.analysis.pending.is_together(group.block.index):
-        raise group.refuse(instruction, "a warp barrier in divergent code is not supported yet")
-    group.builder.line('fence syncscope("singlethread") seq_cst')
-
-
 def nothing(_: Group, __: Instruction) -> None:
     """``nanosleep``, ``brkpt`` without a debugger, and performance-monitor events."""
 
 
 FAULTS: Final[dict[str, Lowering]] = {
     "trap": trap,
-    "bar": warp_barrier,
-    "barrier": warp_barrier,
     "brkpt": nothing,
     "nanosleep": nothing,
     "pmevent": nothing,

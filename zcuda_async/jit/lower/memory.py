@@ -71,16 +71,13 @@ def place(group: Group, operand: Operand, space: str, part: int) -> Place:
     kind = Type(elem, group.lanes if vector else 0)
     pointers = f"<{group.lanes} x ptr>" if vector else "ptr"
     if space == "shared":
-        if elem == "i32":
-            value = builder.cast("zext", kind, value, kind.of("i64")) if not vector else value
+        if elem == "i32":  # offsets wrap around, so a small negative base may be meant to
+            value = builder.cast("sext", kind, value, kind.of("i64")) if not vector else value
         index = kind if vector else Type("i64")
         pointer = builder.op(f"getelementptr i8, ptr {_shared_pointer(group)}, {index} {value}")
     else:
         value = builder.cast("zext", kind, value, kind.of("i64"))
-        if space == "param":
-            pointer = builder.op(f"getelementptr i8, ptr {_params_pointer(group)}, {kind.of('i64')} {value}")
-        else:
-            pointer = builder.op(f"inttoptr {kind.of('i64')} {value} to {pointers}")
+        pointer = builder.op(f"inttoptr {kind.of('i64')} {value} to {pointers}")
     if operand.offset:
         pointer = builder.op(f"getelementptr i8, {pointers} {pointer}, i64 {operand.offset}")
     return Place(pointer, shape)
@@ -184,7 +181,7 @@ def _load_part(
     stride = where.shape.stride
     if plain.stride == 0:
         return _load_uniform(group, instruction, where, count, part, ordered=ordered)
-    mask = group.active(instruction, part)
+    mask = _reading(group, instruction, part, plain)
     if ordered:
         return _load_by_lane(group, instruction, where, count, mask)
     tag = _tag(space_of(instruction))
@@ -194,6 +191,17 @@ def _load_part(
         return _load_consecutive(group, where.pointer, elem, size, count, mask, tag)
     kind = group.vector(elem)
     return [_gather(group, kind, spread(group, where, size * index), size, mask, tag) for index in range(count)]
+
+
+def _reading(group: Group, instruction: Instruction, part: int, plain: Shape) -> str | None:
+    """The lanes that load: for a value that all parts share, and that is loaded once, those of every part."""
+    if not plain.same:
+        return group.active(instruction, part)
+    masks = [group.active(instruction, each) for each in range(group.parts)]
+    total = masks[0]
+    for mask in masks[1:]:
+        total = None if mask is None or total is None else group.builder.binary("or", group.vector("i1"), total, mask)
+    return total
 
 
 def _load_uniform(
@@ -226,7 +234,7 @@ def _safe_pointer(group: Group, instruction: Instruction, where: Place, part: in
     """A pointer that may be read even if no lane of the part is active (some lane of the group is)."""
     if instruction.guard is None and (group.masks is None or where.shape.same):
         return where.pointer
-    mask = group.active(instruction, part)
+    mask = _reading(group, instruction, part, where.shape)
     if mask is None:
         return where.pointer
     some = group.any_of([mask])
