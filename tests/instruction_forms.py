@@ -15,11 +15,7 @@ from zcuda_async.ptx.table_syntax import TYPE_WIDTHS, Row
 
 __all__ = ("COMPUTING", "FormSpec", "grid", "kernel_of", "specs_of", "tuples_of")
 
-COMPUTING: Final = (
-    "add sub mul mad mul24 mad24 sad div rem abs neg min max popc clz bfind fns brev bfe bfi szext bmsk dp4a dp2a "
-    "and or xor not cnot lop3 shf shl shr prmt fma rcp sqrt rsqrt sin cos lg2 ex2 tanh testp copysign "
-    "setp set selp slct cvt addc subc madc"
-).split()
+COMPUTING: Final = ["add", "sub", "mul", "mad", "mul24", "mad24", "sad", "div", "rem", "abs", "neg", "min", "max", "popc", "clz", "bfind", "fns", "brev", "bfe", "bfi", "szext", "bmsk", "dp4a", "dp2a", "and", "or", "xor", "not", "cnot", "lop3", "shf", "shl", "shr", "prmt", "fma", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh", "testp", "copysign", "setp", "set", "selp", "slct", "cvt", "addc", "subc", "madc"]
 """Opcodes whose result depends on their operands alone."""
 
 

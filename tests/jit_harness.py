@@ -24,10 +24,11 @@ from zcuda_async.jit.abi import LAUNCH, LAUNCH_SIZE, WORKER, WORKER_SIZE
 from zcuda_async.jit.compile import generate_ir, inspect_module
 from zcuda_async.jit.function import ENTRY
 from zcuda_async.jit.host import host_target
+from zcuda_async.jit.lower import WARP_OPCODES
 from zcuda_async.jit.lower.group import Target
 from zcuda_async.jit.pipeline import assemble
 from zcuda_async.ptx import parse
-from zcuda_async.ptx.ir import Function, Module
+from zcuda_async.ptx.ir import Function, Instruction, Module
 
 __all__ = ("TARGETS", "Buffers", "Case", "compiled", "differences", "run_interpreter", "run_jit", "same", "target")
 
@@ -151,8 +152,11 @@ def _worker() -> _Worker:
 
 @contextmanager
 def compiled(case: Case, target_name: str = "host", parts: int | None = None) -> Iterator[NativeCode]:
-    """The kernel's machine code, loaded."""
+    """The kernel's machine code, loaded.  Where there are warp-level instructions, `parts` is at least a warp."""
     where = target(target_name)
+    instructions = (item for item in case.function.body if isinstance(item, Instruction))
+    if parts is not None and any(item.opcode in WARP_OPCODES for item in instructions):
+        parts = max(parts, 32 // where.lanes)
     ir, suspends, _ = generate_ir(case.text, "<test>", case.kernel, case.block, target=where, parts=parts)
     code = NativeCode(assemble(ir, where, suspends=suspends), ENTRY)
     try:

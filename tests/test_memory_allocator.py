@@ -176,6 +176,117 @@ def test_a_request_waits_for_the_range_being_released() -> None:
     assert got == [BASE]
 
 
+def test_large_frees_give_pages_back_in_a_thread_piece_by_piece() -> None:
+    pieces: list[tuple[int, int]] = []
+    threads: set[int] = set()
+
+    def release(start: int, end: int) -> None:
+        pieces.append((start, end))
+        threads.add(threading.get_ident())
+
+    size = 64 << 20
+    allocator = Allocator(BASE, BASE + 2 * size, release=release)
+    first, second = allocator.allocate(size), allocator.allocate(size)
+    allocator.free(first)
+    allocator.settle()
+    assert threading.get_ident() not in threads
+    assert max(end - start for start, end in pieces) <= 4 << 20
+    assert sorted(pieces)[0][0] == BASE
+    assert sum(end - start for start, end in pieces) == size
+    pieces.clear()
+    allocator.free(second)
+    allocator.settle()
+    assert sum(end - start for start, end in pieces) == size
+    assert allocator.allocate(2 * size) == BASE
+
+
+def test_a_range_is_not_handed_out_while_its_pages_are_given_back() -> None:
+    entered, go = threading.Event(), threading.Event()
+    held: list[tuple[int, int]] = []
+
+    def release(start: int, end: int) -> None:
+        held.append((start, end))
+        entered.set()
+        assert go.wait(20)
+
+    size = 64 << 20
+    allocator = Allocator(BASE, BASE + size, release=release)
+    allocator.free(allocator.allocate(size))
+    assert entered.wait(20)
+    (start, end) = held[0]
+    rest = [allocator.allocate(1 << 20) for _ in range((size - (end - start)) >> 20)]
+    assert all(address + (1 << 20) <= start or end <= address for address in rest)
+    got: list[int] = []
+    asking = threading.Thread(target=lambda: got.append(allocator.allocate(1 << 20)))
+    asking.start()
+    go.set()
+    asking.join(20)
+    assert start <= got[0] < end
+    allocator.close()
+
+
+def test_a_request_for_everything_comes_before_the_remaining_pieces() -> None:
+    entered, go = threading.Event(), threading.Event()
+    pieces: list[tuple[int, int]] = []
+
+    def release(start: int, end: int) -> None:
+        pieces.append((start, end))
+        entered.set()
+        assert go.wait(20)
+
+    size = 64 << 20
+    allocator = Allocator(BASE, BASE + size, release=release)
+    allocator.free(allocator.allocate(size))
+    assert entered.wait(20)
+    got: list[int] = []
+    asking = threading.Thread(target=lambda: got.append(allocator.allocate(size)))
+    asking.start()
+    while not allocator._waiting:
+        pass
+    go.set()
+    asking.join(20)
+    assert got == [BASE]
+    allocator.close()
+    assert len(pieces) == 1
+
+
+def test_closing_stops_giving_pages_back() -> None:
+    entered, go = threading.Event(), threading.Event()
+    pieces: list[tuple[int, int]] = []
+
+    def release(start: int, end: int) -> None:
+        pieces.append((start, end))
+        entered.set()
+        assert go.wait(20)
+
+    size = 64 << 20
+    allocator = Allocator(BASE, BASE + size, release=release)
+    allocator.free(allocator.allocate(size))
+    assert entered.wait(20)
+    closing = threading.Thread(target=allocator.close)
+    closing.start()
+    while not allocator._is_closed:
+        pass
+    go.set()
+    closing.join(20)
+    assert len(pieces) == 1
+
+
+def test_a_release_that_fails_ends_the_thread_and_nothing_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[str] = []
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: raised.append(str(arguments.exc_value)))
+
+    def release(start: int, end: int) -> None:
+        raise OSError("no holes here")
+
+    allocator = Allocator(BASE, BASE + (64 << 20), release=release)
+    allocator.free(allocator.allocate(64 << 20))
+    allocator.settle()
+    assert allocator.allocate(64 << 20) == BASE
+    allocator.close()
+    assert all(text == "no holes here" for text in raised)
+
+
 def test_a_failed_growth_changes_nothing() -> None:
     def grow(end: int) -> None:
         raise OSError("no space")

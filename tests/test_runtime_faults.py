@@ -318,7 +318,9 @@ async def test_open_device_checks_its_options() -> None:
 async def test_a_clock_serves_one_device_at_a_time() -> None:
     clock = zc.VirtualClock()
     async with Rig().open(clock=clock):
-        with pytest.raises(RuntimeError, match=r"^this clock is in use by device 0; give device 0 \(2\) a clock of its own$"):
+        with pytest.raises(
+            RuntimeError, match=r"^this clock is in use by device 0; give device 0 \(2\) a clock of its own$"
+        ):
             async with Rig().open(clock=clock):
                 raise AssertionError
     async with Rig().open(clock=clock):

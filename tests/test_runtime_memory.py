@@ -373,3 +373,80 @@ async def test_destination_is_held_in_place_while_a_copy_is_pending() -> None:
         rig.executor.end()
         await op
         out.clear()
+
+
+async def test_closing_a_buffer_twice_spares_whoever_has_its_address_now() -> None:
+    async with Rig().open() as device:
+        for allocate in (device.allocate, device.allocate_pinned):
+            old = allocate(4096)
+            old.close()
+            new = allocate(4096)
+            assert new.handle == old.handle
+            old.close()
+            assert device.find_buffer(new.handle) is new
+            await device.create_stream().memset(new, 7)
+            new.close()
+            assert device.memory_info().used_bytes == device.memory_info().pinned_used_bytes == 0
+
+
+async def test_what_the_runtime_itself_allocated_is_no_target() -> None:
+    async with Rig().open() as device:
+        inner = device.context.arena.host_heap.allocate(4096)
+        match = rf"^cudaErrorInvalidValue \(1\): memcpy destination: {inner:#x} is in no allocation of device 0; "
+        with pytest.raises(zc.CudaError, match=match):
+            device.create_stream().memcpy(inner, bytes(16), 16)
+        device.context.arena.host_heap.free(inner)
+
+
+async def test_a_written_gigabyte_goes_back_off_the_event_loop() -> None:
+    size = 256 << 20
+    async with Rig().open() as device:
+        arena = device.context.arena
+        start = arena.resident_bytes
+        stream, buffer = device.create_stream(), device.allocate(size)
+        await stream.memset(buffer, 1)
+        assert arena.resident_bytes >= start + size
+        buffer.close()
+        assert device.memory_info().used_bytes == 0
+        assert arena.resident_bytes <= start + (64 << 10)
+
+
+async def test_numpys_integers_are_sizes_and_shapes() -> None:
+    async with Rig().open() as device:
+        buffer = device.allocate(np.int64(64))
+        stream = device.create_stream()
+        stream.memset(buffer, np.uint8(7), np.int32(32))
+        out = bytearray(64)
+        await stream.memcpy(out, buffer, np.uint64(48))
+        assert out == bytes([7]) * 32 + bytes(32)
+        sizes: tuple[Any, ...] = (np.int64(3), (np.int32(4), np.uint8(2)), np.int64(16))
+        assert zc.LaunchConfig(*sizes) == zc.LaunchConfig(3, (4, 2), 16)
+
+
+async def test_the_host_is_told_how_to_see_device_memory() -> None:
+    async with Rig().open() as device:
+        buffer = device.allocate(64)
+        match = (
+            rf"^<Buffer 64 bytes at {buffer.handle:#x}, device 0> is device memory, which the host does not see;"
+            r" copy it: await stream\.memcpy\(array, buffer\)$"
+        )
+        for look in (np.asarray, bytes):
+            with pytest.raises(TypeError, match=match):
+                look(buffer)
+        pinned = device.allocate_pinned(4)
+        pinned.view()[:] = b"abcd"
+        assert bytes(pinned) == b"abcd"
+
+
+async def test_memory_info_counts_what_the_user_has() -> None:
+    async with zc.open_device(0, executor="stub") as device:
+        arena = device.context.arena
+        inner = arena.host_heap.allocate(1000)  # as the pool does for its launches
+        assert device.memory_info().pinned_used_bytes == 0
+        kept = [device.allocate_pinned(300), device.allocate(1)]
+        assert (device.memory_info().pinned_used_bytes, device.memory_info().used_bytes) == (512, 256)
+        for buffer in kept:
+            buffer.close()
+        device.free(0)
+        assert (device.memory_info().pinned_used_bytes, device.memory_info().used_bytes) == (0, 0)
+        arena.host_heap.free(inner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import anyio
 import anyio.to_thread
@@ -395,3 +396,29 @@ async def test_module_variables_are_placed_relocated_and_given_back() -> None:
         rig.executor.end()
         await op
         assert device.memory_info().used_bytes == before
+
+
+async def test_wrong_kinds_of_argument_are_named() -> None:
+    async def coroutine() -> None: ...
+
+    rig = Rig()
+    async with rig.open() as device:
+        kernel, stream = await load(device), device.create_stream()
+        module = device.load_ptx("")
+        calls: list[tuple[str, Callable[..., object], tuple[object, ...]]] = [
+            ("launch takes a Kernel first, got Module; get one with await dev", stream.launch, (module, ONE_THREAD)),
+            ("launch of empty takes a LaunchConfig before the arguments, got int; ", stream.launch, (kernel, 1, 2)),
+            ("record takes an Event, got int; make one with dev.create_event", stream.record, (3,)),
+            ("host_callback takes a function, got int", stream.host_callback, (3,)),
+            ("host_callback runs a plain function in a thread, got the coroutine ", stream.host_callback, (coroutine,)),
+            ("create_stream takes StreamOptions, got int", device.create_stream, (3,)),
+            ("create_event takes EventOptions, got StreamOptions", device.create_event, (zc.StreamOptions(),)),
+            ("free takes a Buffer or its address .int., got NoneType", device.free, (None,)),
+        ]
+        for message, call, arguments in calls:
+            with pytest.raises(TypeError, match=f"^{message}"):
+                call(*arguments)
+        with pytest.raises(TypeError, match=r"^StreamOptions priority is an int, got str$"):
+            zc.StreamOptions(priority="high")  # type: ignore[arg-type]
+        assert stream.is_done
+        await device.sync()

@@ -29,7 +29,7 @@ import anyio.to_thread
 from anyio.lowlevel import checkpoint
 
 from zcuda_async.errors import CudaError, LaunchError, Status
-from zcuda_async.executor.base import FaultReporter
+from zcuda_async.executor.base import FaultReporter, LaunchAhead
 from zcuda_async.memory.arena import Arena
 from zcuda_async.memory.buffer import Heap
 from zcuda_async.op import NS_PER_MS, AbandonedError, Completion, Op
@@ -116,6 +116,7 @@ class Context:
         self._launch_limit = 1
         self._generation = 0
         self._held_launches: list[tuple[int, int, LaunchOp]] = []
+        self._ahead: LaunchAhead | None = None
         self._compiler: KernelCompiler | None = None
         self._start_compiler: Callable[[], Awaitable[KernelCompiler]]
         self._compiler_lock = anyio.Lock()
@@ -139,6 +140,8 @@ class Context:
         if isinstance(executor, FaultReporter):
             executor.watch_faults(self.fault_happened)
         self._launch_limit = max(4, 2 * executor.workers)
+        # On a virtual clock a launch's modelled end may come after the executor's.
+        self._ahead = executor if isinstance(executor, LaunchAhead) and self.virtual_clock is None else None
         task_group.start_soon(self.clock.run, name=f"{self.name} clock")
 
     async def get_compiler(self) -> KernelCompiler:
@@ -408,6 +411,20 @@ class Context:
             self._in_flight += 1
             if not heappop(self._held_launches)[2].send(generation):
                 self._in_flight -= 1
+
+    def send_ahead(self, stream: Stream) -> None:
+        """Send the launches that directly follow what `stream` has at the executor, as far as that wants them.
+
+        They are not counted as in flight: none is sent while another launch is held.
+        """
+        executor = self._ahead
+        if executor is None or self._held_launches:
+            return
+        while stream.last_sent is not None:
+            following = stream.last_sent.following
+            if following is None or not following.send_behind(executor):
+                return
+            stream.last_sent = following
 
     # -- threads ------------------------------------------------------------------------------------------
 

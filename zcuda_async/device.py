@@ -6,7 +6,7 @@ import os
 import threading
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, SupportsIndex
 
 import anyio
 
@@ -14,6 +14,7 @@ from zcuda_async.context import Context, KernelCompiler
 from zcuda_async.errors import CudaError, Status
 from zcuda_async.event import Event
 from zcuda_async.executors import ExecutorFactory, executor_factory
+from zcuda_async.integers import as_integer
 from zcuda_async.memory.arena import Arena
 from zcuda_async.memory.buffer import Buffer, PinnedBuffer
 from zcuda_async.module import Module, decode_ptx
@@ -96,6 +97,10 @@ def open_device(
     profile = None if link is None else link_profile(link)
     factory = executor_factory(executor)
     clock = RealClock() if clock is None else clock
+    if not isinstance(clock, Clock):
+        raise TypeError(f"clock is a RealClock or a VirtualClock, got {type(clock).__name__}")
+    if recorder is not None and not isinstance(recorder, Recorder):
+        raise TypeError(f"recorder is a zcuda_async.Recorder, got {type(recorder).__name__}")
 
     def make_context() -> Context:
         name = _names.take(f"device {ordinal}")
@@ -137,11 +142,18 @@ async def _open(
                 context.abandon(reason)
                 keeper.end()
     except BaseExceptionGroup as group:
-        failure = _only_exception(group)
+        failure = keeper.cause_of(group)
     finally:
         _names.give_back(context.name)
     if failure is not None:
         raise failure
+
+
+def _allocation_size(size: object) -> int:
+    number = as_integer(size)
+    if number is None:
+        raise TypeError(f"an allocation's size is a number of bytes (int), got {type(size).__name__}")
+    return number
 
 
 def _check_int(option: str, value: object) -> None:
@@ -193,21 +205,34 @@ class _Keeper:
         self._start_compiler = start_compiler
         self._starting = anyio.CancelScope()
         self._ending = anyio.Event()
+        self._failure: BaseException | None = None
+        self._has_failed_first = False
         self.started = anyio.Event()
 
     async def run(self) -> None:
-        failure: BaseException | None = None
         try:
             with anyio.CancelScope(shield=True):
                 async with anyio.create_task_group() as task_group:
                     try:
                         await self._serve(task_group)
+                    except BaseException:
+                        self._has_failed_first = not self._ending.is_set()
+                        raise
                     finally:
                         await self._close(task_group)
         except BaseExceptionGroup as group:
-            failure = _only_exception(group)
-        if failure is not None:
-            raise failure
+            self._failure = _only_exception(group)
+        if self._failure is not None:
+            raise self._failure
+
+    def cause_of(self, group: BaseExceptionGroup[BaseException]) -> BaseException:
+        """What to raise for `group`: where the device failed first, a block that then found it closed adds nothing."""
+        failure = self._failure
+        if failure is not None and self._has_failed_first:
+            _, others = group.split(lambda error: error is failure or isinstance(error, anyio.ClosedResourceError))
+            if others is None:
+                return failure
+        return _only_exception(group)
 
     def end(self) -> None:
         """Have everything closed, or not started at all."""
@@ -292,7 +317,7 @@ class Device:
 
     # -- memory: any thread -------------------------------------------------------------------------------
 
-    def allocate(self, size: int) -> Buffer:
+    def allocate(self, size: SupportsIndex) -> Buffer:
         """Allocate `size` bytes of device memory, 256-byte aligned; the content is undefined.  Any thread.
 
         Raises:
@@ -302,25 +327,30 @@ class Device:
             anyio.ClosedResourceError: the device is closed.
         """
         self._check_memory()
-        heap = self._context.device_heap
-        return Buffer(heap, heap.reserve(size), size)
+        number, heap = _allocation_size(size), self._context.device_heap
+        return Buffer(heap, heap.reserve(number), number)
 
-    def allocate_pinned(self, size: int) -> PinnedBuffer:
+    def allocate_pinned(self, size: SupportsIndex) -> PinnedBuffer:
         """Allocate `size` bytes of host memory that kernels and copies share without copying.  Any thread.
 
         Raises as `allocate` does.
         """
         self._check_memory()
-        heap = self._context.pinned_heap
-        return PinnedBuffer(heap, heap.reserve(size), size)
+        number, heap = _allocation_size(size), self._context.pinned_heap
+        return PinnedBuffer(heap, heap.reserve(number), number)
 
     def free(self, buffer: Buffer | int) -> None:
-        """Close a buffer, or the buffer that starts at an address.  Any thread; does not wait.
+        """Close a buffer, or the buffer that starts at an address; 0 does nothing.  Any thread; does not wait.
 
         Raises:
             CudaError: `cudaErrorInvalidValue` if no open buffer starts there.
+            TypeError: it is neither a Buffer nor an address.
         """
-        if isinstance(buffer, int):
+        if not isinstance(buffer, Buffer):
+            if isinstance(buffer, bool) or not isinstance(buffer, int):
+                raise TypeError(f"free takes a Buffer or its address (int), got {type(buffer).__name__}")
+            if buffer == 0:  # what an empty allocation has
+                return
             found = self.find_buffer(buffer)
             if found is None or found.handle != buffer or found.is_closed:
                 raise CudaError(
@@ -364,12 +394,16 @@ class Device:
         """Make a stream.  An idle stream costs only its fields and may be dropped without closing it."""
         self._check_memory()
         options = StreamOptions() if options is None else options
+        if not isinstance(options, StreamOptions):
+            raise TypeError(f"create_stream takes StreamOptions, got {type(options).__name__}")
         name = options.name or self._context.new_name("stream")
         return Stream(self._context, options, name, None if options.nonblocking else self.default_stream)
 
     def create_event(self, options: EventOptions | None = None) -> Event:
         """Make an event, complete until it is recorded."""
         self._check_memory()
+        if options is not None and not isinstance(options, EventOptions):
+            raise TypeError(f"create_event takes EventOptions, got {type(options).__name__}")
         return Event(self._context, options)
 
     def load_ptx(self, text: str | bytes, filename: str = "<ptx>") -> Module:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from zcuda_async.errors import CompileError, LaunchError, Status
 from zcuda_async.launch import ArgumentPacker, LaunchConfig
 from zcuda_async.op import AbandonedError, Completion
-from zcuda_async.ptx.errors import PtxError
 
 if TYPE_CHECKING:
     from zcuda_async.context import Context
@@ -110,8 +109,10 @@ class Kernel:
         try:
             code.resolve(await self._module.compile_kernel(self.name, block))
         except Exception as error:  # noqa: BLE001 - it belongs to the launches that wait for the code
-            if not (isinstance(error, CompileError) and isinstance(error.__cause__, PtxError)):
-                del self._codes[block]  # the compiler failed, the text is not wrong: a later launch may try again
+            # A text that is wrong stays wrong (its PtxError is the cause then).  Where the compiler itself failed, a
+            # later launch may try again.
+            if not isinstance(error, CompileError) or error.__cause__ is None:
+                del self._codes[block]
             code.fail(error)
         except BaseException:
             del self._codes[block]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from zcuda_async.errors import LaunchError, Status
+from zcuda_async.integers import as_integer
 from zcuda_async.memory.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -65,11 +66,13 @@ class LaunchConfig:
                 f"LaunchConfig block {block} has {threads} threads, the limit is {MAX_THREADS};"
                 " use smaller blocks and a larger grid",
             )
-        if isinstance(self.shared_bytes, bool) or not isinstance(self.shared_bytes, int):
+        shared_bytes = as_integer(self.shared_bytes)
+        if shared_bytes is None:
             raise TypeError(
                 f"LaunchConfig shared_bytes is a number of bytes (int), got {_type_name(self.shared_bytes)}"
             )
-        if self.shared_bytes < 0:
+        object.__setattr__(self, "shared_bytes", shared_bytes)
+        if shared_bytes < 0:
             raise LaunchError(
                 Status.cudaErrorInvalidValue,
                 f"LaunchConfig shared_bytes must be at least 0, got {self.shared_bytes}",
@@ -90,12 +93,15 @@ def _shape(what: str, value: object, limits: Shape) -> Shape:
     dimensions = value if isinstance(value, tuple) else (value,)
     if not 1 <= len(dimensions) <= 3:
         raise TypeError(f"LaunchConfig {what} has 1 to 3 dimensions, got {len(dimensions)}: {value!r}")
+    sizes: list[int] = []
     for dimension in dimensions:
-        if isinstance(dimension, bool) or not isinstance(dimension, int):
+        size = as_integer(dimension)
+        if size is None:
             raise TypeError(
                 f"LaunchConfig {what} is an int or a tuple of up to 3 ints, got {_type_name(dimension)}: {value!r}"
             )
-    shape = (*dimensions, 1, 1)[:3]
+        sizes.append(size)
+    shape = (*sizes, 1, 1)[:3]
     for axis, size, limit in zip("xyz", shape, limits, strict=True):
         if not 1 <= size <= limit:
             raise LaunchError(

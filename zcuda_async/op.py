@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from zcuda_async.context import Context
+    from zcuda_async.executor.base import LaunchAhead
     from zcuda_async.stream import Stream
 
 __all__ = ("AbandonedError", "Completion", "Op", "OpState")
@@ -276,6 +277,16 @@ class Op(Completion[R]):
         """Note when it was submitted; its stream calls this once."""
         self._sequence = sequence
         self._submitted_ns = now_ns
+
+    @property
+    def following(self) -> Op[Any] | None:
+        """The next operation of the stream, if it was submitted yet."""
+        return self._next
+
+    def send_behind(self, executor: LaunchAhead) -> bool:
+        """Hand a launch to the executor before its turn; False for anything else."""
+        del executor
+        return False
 
     def followed_by(self, op: Op[Any]) -> None:
         """Link the next operation of the stream."""

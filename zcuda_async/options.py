@@ -27,6 +27,8 @@ class StreamOptions:
 
     def __post_init__(self) -> None:
         """Check the priority."""
+        if isinstance(self.priority, bool) or not isinstance(self.priority, int):
+            raise TypeError(f"StreamOptions priority is an int, got {type(self.priority).__name__}")
         if not HIGHEST_PRIORITY <= self.priority <= LOWEST_PRIORITY:
             raise ValueError(
                 f"StreamOptions priority must be {HIGHEST_PRIORITY} (first) to {LOWEST_PRIORITY} (last),"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from inspect import iscoroutinefunction
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from zcuda_async.errors import CudaError, Status
 from zcuda_async.event import Event
+from zcuda_async.integers import as_integer
+from zcuda_async.kernel import Kernel
+from zcuda_async.launch import LaunchConfig
 from zcuda_async.memory.buffer import Buffer
 from zcuda_async.options import StreamOptions
 from zcuda_async.transfer import device_range, plan_copy
@@ -20,8 +24,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from zcuda_async.context import Context
-    from zcuda_async.kernel import Kernel
-    from zcuda_async.launch import LaunchConfig
     from zcuda_async.op import Op
 
 __all__ = ("Stream",)
@@ -46,6 +48,7 @@ class Stream:
         "_options",
         "head",
         "last_finished_ns",
+        "last_sent",
         "priority",
         "tail",
     )
@@ -61,6 +64,8 @@ class Stream:
         self.head: Op[Any] | None = None
         self.tail: Op[Any] | None = None
         self.last_finished_ns = 0
+        # The last operation that the executor has, while it has it: those up to it were sent ahead.
+        self.last_sent: Op[Any] | None = None
 
     # -- facts --------------------------------------------------------------------------------------------
 
@@ -91,7 +96,7 @@ class Stream:
 
     # -- submitting ---------------------------------------------------------------------------------------
 
-    def memcpy(self, destination: object, source: object, size: int | None = None) -> Op[None]:
+    def memcpy(self, destination: object, source: object, size: SupportsIndex | None = None) -> Op[None]:
         """Copy `size` bytes after all earlier work on this stream; returns at once.
 
         Each end is a `Buffer`, a `PinnedBuffer`, a device or pinned address (int; then `size` is needed), or any
@@ -115,7 +120,7 @@ class Stream:
             op.stage()
         return op
 
-    def memset(self, destination: Buffer | int, value: int, size: int | None = None) -> Op[None]:
+    def memset(self, destination: Buffer | int, value: SupportsIndex, size: SupportsIndex | None = None) -> Op[None]:
         """Set `size` bytes (the whole buffer if None) to `value`, after all earlier work on this stream.
 
         Raises:
@@ -125,12 +130,13 @@ class Stream:
             anyio.ClosedResourceError: the stream, its device or the buffer is closed.
         """
         self._check()
-        if isinstance(value, bool) or not isinstance(value, int):
+        byte = as_integer(value)
+        if byte is None:
             raise TypeError(f"memset value is an int from 0 to 255, got {type(value).__name__}")
-        if not 0 <= value <= 255:
-            raise CudaError(Status.cudaErrorInvalidValue, f"memset value must be 0 to 255 (one byte), got {value}")
-        end, size = device_range(self._context, "memset", destination, size)
-        op = MemsetOp(self, end, value, size)
+        if not 0 <= byte <= 255:
+            raise CudaError(Status.cudaErrorInvalidValue, f"memset value must be 0 to 255 (one byte), got {byte}")
+        end, count = device_range(self._context, "memset", destination, size)
+        op = MemsetOp(self, end, byte, count)
         self._submit(op)
         return op
 
@@ -151,6 +157,7 @@ class Stream:
         """
         context = self._context
         self._check()
+        self._check_launch(kernel, config)
         if kernel.context is not context:
             raise CudaError(
                 Status.cudaErrorInvalidResourceHandle,
@@ -169,6 +176,18 @@ class Stream:
         self._submit(op)
         return op
 
+    def _check_launch(self, kernel: object, config: object) -> None:
+        if not isinstance(kernel, Kernel):
+            raise TypeError(
+                f"launch takes a Kernel first, got {type(kernel).__name__}; get one with"
+                " await dev.load_ptx(text).get_kernel(name)"
+            )
+        if not isinstance(config, LaunchConfig):
+            raise TypeError(
+                f"launch of {kernel.name} takes a LaunchConfig before the arguments, got {type(config).__name__};"
+                " pass LaunchConfig(grid, block)"
+            )
+
     def _foreign_argument(self, kernel: Kernel, buffer: Buffer, arguments: tuple[object, ...]) -> CudaError:
         number = next(index for index, argument in enumerate(arguments, 1) if argument is buffer)
         return CudaError(
@@ -184,10 +203,18 @@ class Stream:
         It must not use the runtime, as in CUDA.
 
         Raises:
+            TypeError: `function` cannot be called, or is a coroutine function.
             CudaError: the sticky error after a fault.
             anyio.ClosedResourceError: the stream or its device is closed.
         """
         self._check()
+        if not callable(function):
+            raise TypeError(f"host_callback takes a function, got {type(function).__name__}")
+        if iscoroutinefunction(function):
+            raise TypeError(
+                f"host_callback runs a plain function in a thread, got the coroutine function {function.__name__};"
+                " await an event instead and call it from your own task"
+            )
         call = (lambda: function(*arguments)) if arguments else function
         op: CallbackOp[T] = CallbackOp(self, call, getattr(function, "__name__", type(function).__name__))
         self._submit(op)
@@ -204,6 +231,8 @@ class Stream:
         self._check()
         if event is None:
             event = Event(self._context)
+        elif not isinstance(event, Event):
+            raise TypeError(f"record takes an Event, got {type(event).__name__}; make one with dev.create_event()")
         elif event.context is not self._context:
             raise CudaError(
                 Status.cudaErrorInvalidResourceHandle,
@@ -303,6 +332,8 @@ class Stream:
         tail, self.tail = self.tail, op
         if tail is not None:
             tail.followed_by(op)
+            if tail is self.last_sent:
+                context.send_ahead(self)
             return
         self.head = op
         context.busy[self] = None
@@ -316,6 +347,8 @@ class Stream:
         context = self._context
         self.last_finished_ns = max(self.last_finished_ns, op.finish_ns)
         following = self.head = op.take_next()
+        if op is self.last_sent:
+            self.last_sent = None
         if following is not None:
             context.make_ready(self)
             return
@@ -326,7 +359,7 @@ class Stream:
 
     def take_all(self) -> Iterator[Op[Any]]:
         """Empty the stream; gives every pending operation, in order."""
-        op, self.head, self.tail = self.head, None, None
+        op, self.head, self.tail, self.last_sent = self.head, None, None, None
         while op is not None:
             following = op.take_next()
             yield op

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, SupportsIndex
 
 from zcuda_async.errors import CudaError, Status
+from zcuda_async.integers import as_integer
 from zcuda_async.memory.buffer import Buffer
 from zcuda_async.memory.copy import copy, locked_buffer
 
@@ -143,7 +144,7 @@ def _first(data: memoryview | bytes, size: int) -> bytes:
         return memoryview(data).tobytes()
 
 
-def plan_copy(context: Context, destination: object, source: object, size: int | None) -> CopyPlan:
+def plan_copy(context: Context, destination: object, source: object, size: SupportsIndex | None) -> CopyPlan:
     """Check a copy and say what it is.
 
     Raises:
@@ -151,42 +152,41 @@ def plan_copy(context: Context, destination: object, source: object, size: int |
         CudaError: `cudaErrorInvalidValue` when the copy does not fit its ends.
         anyio.ClosedResourceError: a Buffer is closed.
     """
-    if size is not None:
-        _check_size("memcpy", size)
-    target = _end(context, "destination", destination, size, writable=True)
-    origin = _end(context, "source", source, size, writable=False)
-    if size is None:
-        size = _default_size(target, origin)
-    _check_room("destination", target, size)
-    _check_room("source", origin, size)
+    asked = None if size is None else _checked_size("memcpy", size)
+    target = _end(context, "destination", destination, asked, writable=True)
+    origin = _end(context, "source", source, asked, writable=False)
+    count = _default_size(target, origin) if asked is None else asked
+    _check_room("destination", target, count)
+    _check_room("source", origin, count)
     direction = f"{'d' if origin.is_device else 'h'}2{'d' if target.is_device else 'h'}"
-    return CopyPlan(target, origin, size, direction)
+    return CopyPlan(target, origin, count, direction)
 
 
-def device_range(context: Context, verb: str, memory: object, size: int | None) -> tuple[End, int]:
+def device_range(context: Context, verb: str, memory: object, size: SupportsIndex | None) -> tuple[End, int]:
     """Check that `size` bytes of `memory`, a Buffer or an address, are allocated; its whole size if None."""
-    if size is not None:
-        _check_size(verb, size)
+    asked = None if size is None else _checked_size(verb, size)
     if isinstance(memory, Buffer):
         end = _buffer_end(context, verb, "destination", memory)
     elif isinstance(memory, int) and not isinstance(memory, bool):
-        end = _address_end(context, verb, "destination", memory, size)
+        end = _address_end(context, verb, "destination", memory, asked)
     else:
         raise TypeError(
             f"{verb} destination is a Buffer or a device address (int), got {type(memory).__name__};"
             " use memcpy or numpy for host memory"
         )
-    size = end.room if size is None else size
-    assert size is not None
-    _check_room("destination", end, size, verb)
-    return end, size
+    count = end.room if asked is None else asked
+    assert count is not None
+    _check_room("destination", end, count, verb)
+    return end, count
 
 
-def _check_size(verb: str, size: int) -> None:
-    if isinstance(size, bool) or not isinstance(size, int):
+def _checked_size(verb: str, size: object) -> int:
+    number = as_integer(size)
+    if number is None:
         raise TypeError(f"{verb} size is a number of bytes (int), got {type(size).__name__}")
-    if size < 0:
-        raise CudaError(Status.cudaErrorInvalidValue, f"{verb} size must be at least 0 bytes, got {size}")
+    if number < 0:
+        raise CudaError(Status.cudaErrorInvalidValue, f"{verb} size must be at least 0 bytes, got {number}")
+    return number
 
 
 def _end(context: Context, role: str, memory: object, size: int | None, *, writable: bool) -> End:

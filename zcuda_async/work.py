@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from zcuda_async.errors import CudaError
 from zcuda_async.executor.base import LaunchRequest
 from zcuda_async.memory.copy import fill, locked_buffer
 from zcuda_async.op import Completion, Op
@@ -17,7 +18,7 @@ from zcuda_async.op import Completion, Op
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zcuda_async.executor.base import LaunchResult
+    from zcuda_async.executor.base import LaunchAhead, LaunchResult
     from zcuda_async.jit.info import KernelCode
     from zcuda_async.kernel import Kernel
     from zcuda_async.launch import LaunchConfig
@@ -34,6 +35,10 @@ INLINE_BYTES: Final = 1 << 20
 """Copies and fills up to this size are made on the event loop: well below a millisecond, and a thread costs more."""
 STAGE_BYTES: Final = 2 << 20
 """Pageable sources up to this size are read before the submitting call returns: about a millisecond."""
+
+
+_NOT_COUNTED: Final = -1
+"""The generation of launches that the context does not count as in flight."""
 
 
 class MarkerOp(Op[None]):
@@ -216,7 +221,7 @@ class LaunchOp(Op[None]):
         self._config = config
         self._params = params
         self._code: Completion[KernelCode] = kernel.code_for(config.block_shape)
-        self._generation = 0
+        self._generation = _NOT_COUNTED
         self._buffers: list[Buffer] = []
         for buffer in buffers:
             try:
@@ -232,6 +237,8 @@ class LaunchOp(Op[None]):
         return self._kernel.name
 
     def _start(self) -> None:
+        if self.is_physical:
+            return  # sent ahead
         if self._code.is_done:
             self._compiled()
         else:
@@ -250,10 +257,7 @@ class LaunchOp(Op[None]):
         """Hand the launch to the executor, when the context says so; False if it was not taken."""
         context = self.stream.context
         self._generation = generation
-        config, kernel = self._config, self._kernel
-        request = LaunchRequest(
-            self._code.result(), config.grid_shape, self._params, config.shared_bytes, kernel.globals_address
-        )
+        request = self._request()
         self._started_ns = context.now_ns()
         context.clock.begin_work()
         self.is_physical = True
@@ -264,7 +268,35 @@ class LaunchOp(Op[None]):
             context.clock.end_work()
             self.finish(error=error)
             return False
+        self.stream.last_sent = self
+        if self.following is not None:
+            context.send_ahead(self.stream)
         return True
+
+    def send_behind(self, executor: LaunchAhead) -> bool:
+        """Hand the launch to the executor before its turn; False if it cannot be yet, or was not taken."""
+        if not self.can_start or not self._code.is_done or self._code.error is not None:
+            return False
+        self.is_physical = True
+        try:
+            is_taken = executor.submit_behind(self._request(), self._executed)
+        except CudaError:
+            is_taken = False  # no memory: it is tried again, and told, when its turn comes
+        self.is_physical = is_taken
+        if is_taken:
+            self.stream.context.clock.begin_work()
+        return is_taken
+
+    def _request(self) -> LaunchRequest:
+        config = self._config
+        return LaunchRequest(
+            self._code.result(),
+            config.grid_shape,
+            self._params,
+            config.shared_bytes,
+            self._kernel.globals_address,
+            id(self.stream),
+        )
 
     def _executed(self, result: LaunchResult) -> None:
         context = self.stream.context
@@ -280,6 +312,8 @@ class LaunchOp(Op[None]):
         elif context.virtual_clock is None:
             self._started_ns, self._finished_ns = result.started_ns, result.finished_ns
             self.finish()
+            if self.stream.last_sent is not None:
+                context.send_ahead(self.stream)
         else:
             self._model_end(context.virtual_clock.kernel_ns(self._kernel, self._config))
 

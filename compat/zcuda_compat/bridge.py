@@ -4,8 +4,8 @@ Threads that call CUDA hand functions to that loop and, if they must, wait for t
 which Ctrl-C interrupts.  Functions run in the order in which they were handed over, whoever did.
 
 The loop thread is no daemon, so nothing is torn down under it.  A second thread, the keeper, waits until the main
-thread and all other non-daemon threads that used the bridge have ended, then stops the loop: what it holds
-(devices, their workers) is gone before the interpreter is.
+thread and all other non-daemon threads have ended, then stops the loop: what it holds (devices, their workers) is
+gone before the interpreter is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import weakref
 from collections import deque
 from concurrent.futures import Future
 from threading import get_ident
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from zcuda_async import CudaError, Op, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
     from contextlib import AbstractAsyncContextManager
 
 __all__ = ("BRIDGE", "Bridge")
@@ -36,27 +35,36 @@ _BATCH: Final = 256
 class _Reply(Generic[T]):
     """An answer that one thread waits for."""
 
-    __slots__ = ("_error", "_lock", "_value", "is_abandoned", "is_settled")
+    __slots__ = ("_claims", "_error", "_lock", "_value", "is_abandoned")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lock.acquire()
+        self._claims = [None]  # popped by whoever answers first
         self._value: T | None = None
         self._error: BaseException | None = None
-        self.is_settled = False
         self.is_abandoned = False
 
+    @property
+    def is_settled(self) -> bool:
+        return not self._claims
+
     def resolve(self, value: T) -> None:
-        if not self.is_settled:
+        if self._claim():
             self._value = value
-            self.is_settled = True
             self._lock.release()
 
     def fail(self, error: BaseException) -> None:
-        if not self.is_settled:
+        if self._claim():
             self._error = error
-            self.is_settled = True
             self._lock.release()
+
+    def _claim(self) -> bool:
+        try:
+            self._claims.pop()
+        except IndexError:
+            return False
+        return True
 
     def wait(self) -> T:
         self._lock.acquire()
@@ -84,8 +92,6 @@ class Bridge:
         self._replies: set[_Reply[Any]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: list[asyncio.Task[None]] = []
-        self._caller = threading.local()
-        self._callers: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         os.register_at_fork(after_in_child=self._forked)
 
     # -- for any thread -----------------------------------------------------------------------------------
@@ -172,6 +178,35 @@ class Bridge:
 
         return self._ask(reply, submit)
 
+    def settle(self, find: Callable[[], Iterable[Op[Any]]]) -> None:
+        """Wait until every operation that `find`, called on the loop, gives has ended, well or not.
+
+        Nobody counts as told of a failure.
+        """
+        self._refuse_loop_thread()
+        reply: _Reply[None] = _Reply()
+
+        def look() -> None:
+            try:
+                pending = [op for op in find() if not op.is_done]
+            except Exception as error:  # noqa: BLE001 - the caller gets it
+                reply.fail(error)
+                return
+            left = len(pending)
+
+            def ended() -> None:
+                nonlocal left
+                left -= 1
+                if left <= 0:
+                    reply.resolve(None)
+
+            for op in pending:
+                op.add_done_callback(ended)
+            if not pending:
+                ended()
+
+        self._ask(reply, look)
+
     def flush(self) -> None:
         """Wait until every function handed over so far has run."""
         if self._queue:
@@ -222,9 +257,6 @@ class Bridge:
             )
 
     def _ready_loop(self) -> asyncio.AbstractEventLoop:
-        if not hasattr(self._caller, "is_known"):
-            self._caller.is_known = True
-            self._callers.add(threading.current_thread())
         loop = self._loop
         if loop is not None:
             return loop
@@ -256,6 +288,7 @@ class Bridge:
             threading.Thread(target=self._keep, name="zcuda keeper").start()
         self._is_pumping = True
         pump = self._loop.create_task(self._pump())
+        pump.add_done_callback(lambda _: self._stop.set())
         started.set_result(self._loop)
         await self._stop.wait()
         error = self._unloading()
@@ -269,16 +302,24 @@ class Bridge:
         self._loop_thread = 0
         for reply in list(self._replies):
             reply.fail(error)
+        if not pump.cancelled():
+            pump.result()  # a function raised, which none may: show it
 
     def _keep(self) -> None:
         threading.main_thread().join()
-        while callers := [thread for thread in list(self._callers) if _outlives(thread)]:
-            for thread in callers:
+        while others := [thread for thread in threading.enumerate() if self._may_call(thread)]:
+            for thread in others:
                 thread.join()
         self._is_final = True
         loop = self._loop
         if loop is not None:
             loop.call_soon_threadsafe(self._stop.set)
+
+    def _may_call(self, thread: threading.Thread) -> bool:
+        """Whether a thread that the interpreter waits for may still make calls."""
+        if thread.daemon or thread in (threading.main_thread(), threading.current_thread(), self._thread):
+            return False
+        return type(thread).__module__.partition(".")[0] != "anyio"  # its workers end with their loop, such as ours
 
     async def _pump(self) -> None:
         """Run what is handed over: in a task, as the async runtime expects to be used."""
@@ -323,11 +364,6 @@ class Bridge:
 
 def _nothing() -> None:
     """A function whose call shows that all earlier ones have run."""
-
-
-def _outlives(thread: threading.Thread) -> bool:
-    """Whether the interpreter waits for `thread` before it ends."""
-    return not thread.daemon and thread.is_alive()
 
 
 def _tell(reply: _Reply[T], op: Op[T]) -> None:

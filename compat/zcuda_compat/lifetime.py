@@ -22,6 +22,7 @@ def reset(primary: Primary) -> None:
 
     Its streams' and events' handles become invalid; libraries are loaded anew when they are next used there.
     """
+    primary.resets += 1
     BRIDGE.run(primary.device.reset)
     for library in HANDLES.all_of(Library):
         module = library.forget(primary)

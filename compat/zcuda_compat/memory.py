@@ -6,8 +6,6 @@ import ctypes
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from zcuda_async import Buffer, CudaError, Status
 from zcuda_compat.handles import Handle
 from zcuda_compat.primary import Primary, open_primaries
@@ -153,6 +151,8 @@ def _address_of(pointer: object) -> tuple[int, Any]:
         return 0, None
     if isinstance(pointer, (int, Handle)):
         return int(pointer), None
+    import numpy as np  # not at the top: programs with their own addresses never need it
+
     try:
         data = np.frombuffer(pointer, np.uint8) if memoryview(pointer).nbytes else None  # type: ignore[call-overload, arg-type]
     except TypeError:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import Future
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import zcuda_async as zc
 from zcuda_async import CudaError, Status
 from zcuda_compat.bridge import BRIDGE
 from zcuda_compat.stream import Stream
 from zcuda_compat.thread import THREAD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 __all__ = (
     "Primary",
@@ -34,15 +37,13 @@ class Primary:
         self.context = device.context
         self.legacy = Stream(self, BRIDGE.call(lambda: device.default_stream), is_legacy=True)
 
+        self.resets = 0
+        """How often the device was reset."""
+
     @property
     def is_idle(self) -> bool:
         """Whether everything that any thread submitted to the device has finished."""
         return BRIDGE.is_quiet and not self.context.busy
-
-    @property
-    def has_news(self) -> bool:
-        """Whether a sync would raise something."""
-        return self.context.refusal is not None or self.context.has_failures
 
     def check(self) -> None:
         """Raise the sticky error, if there is one."""
@@ -51,8 +52,21 @@ class Primary:
 
     def synchronize(self) -> None:
         """Wait for everything submitted so far; raise what failed."""
-        if not self.is_idle or self.has_news:
+        if not self.is_idle:
+            self.settle(lambda: [stream.tail for stream in self.context.busy if stream.tail is not None])
+        self.check()
+        if self.context.has_failures:
             BRIDGE.run(self.device.sync)
+
+    def settle(self, find: Callable[[], Iterable[zc.Op[Any]]]) -> None:
+        """Wait until operations of this device have ended, well or not; an error if the device is reset meanwhile."""
+        resets = self.resets
+        BRIDGE.settle(find)
+        if self.resets != resets:
+            raise CudaError(
+                Status.cudaErrorContextIsDestroyed,
+                f"device {self.ordinal} was reset by another thread while this one waited for it",
+            )
 
     def holds(self, address: int) -> bool:
         """Whether `address` lies in the device's memory or pinned memory, allocated or not."""

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
     from zcuda_compat.primary import Primary
 
-__all__ = ("Event", "Stream")
+__all__ = ("GREATEST_PRIORITY", "LEAST_PRIORITY", "Event", "Stream")
+
+GREATEST_PRIORITY: Final = -5
+LEAST_PRIORITY: Final = 0
+"""The priorities that `zcuda_async.StreamOptions` has; lower numbers are more urgent."""
 
 T = TypeVar("T")
 
@@ -54,7 +58,7 @@ class Stream:
         mark = self._mark
         self._mark = BRIDGE.call(lambda: self.stream.tail)
         if mark is not None:
-            BRIDGE.run(mark.settled)
+            BRIDGE.settle(lambda: [mark])
 
     def complete(self, submission: Callable[[zc.Stream], zc.Op[T]]) -> T:
         """Have an operation submitted, and wait until it has finished; raises why it failed."""
@@ -74,16 +78,21 @@ class Stream:
         """Wait for everything submitted so far; raises what failed."""
         context = self.primary.context
         is_busy = not self.stream.is_done or (self._is_legacy and context.busy_blocking)
-        if is_busy or self.primary.has_news or not BRIDGE.is_quiet:
-            BRIDGE.run(self._sync)
+        if is_busy or not BRIDGE.is_quiet:
+            self.primary.settle(self._pending)
+        self.primary.check()
+        if context.has_failures:
+            BRIDGE.run(self.stream.sync)
         late, self._late = self._late, None
         if late is not None:
             raise late
 
-    async def _sync(self) -> None:
+    def _pending(self) -> list[zc.Op[Any]]:
+        """On the loop: the operations that a sync waits for."""
         if self._is_legacy and self.primary.context.busy_blocking:
             self.stream.record()  # the legacy default stream stands for all blocking streams
-        await self.stream.sync()
+        tail = self.stream.tail
+        return [] if tail is None else [tail]
 
     def close(self) -> None:
         """Refuse further work; what was submitted still runs."""
@@ -117,7 +126,11 @@ class Event:
 
     def synchronize(self) -> None:
         """Wait for the latest record."""
-        if not self.is_done:
+        record = BRIDGE.call(lambda: self.event.latest_record) if not BRIDGE.is_quiet else self.event.latest_record
+        if record is not None and not record.is_done:
+            self.primary.settle(lambda: [record])
+        self.primary.check()
+        if record is not None and record.error is not None:
             BRIDGE.run(self.event.sync)
 
     def elapsed_ms(self, end: Event) -> float:

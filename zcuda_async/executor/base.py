@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from zcuda_async.jit.info import KernelCode
 
-__all__ = ("Fault", "FaultReporter", "KernelExecutor", "LaunchRequest", "LaunchResult")
+__all__ = ("Fault", "FaultReporter", "KernelExecutor", "LaunchAhead", "LaunchRequest", "LaunchResult")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class Fault:
 class LaunchRequest:
     """One launch, all arguments checked: `params` is the packed parameter buffer.
 
-    `globals_address` is where the module's variables live (0: it has none).
+    `globals_address` is where the module's variables live (0: it has none).  `lane` names the queue whose launches
+    follow one another, for `LaunchAhead`; 0 for none.
     """
 
     code: KernelCode
@@ -34,6 +35,7 @@ class LaunchRequest:
     params: bytes
     dynamic_shared: int = 0
     globals_address: int = 0
+    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,17 @@ class KernelExecutor(Protocol):
 
     async def aclose(self) -> None:
         """Stop and release everything, also when cancelled (runs shielded)."""
+
+
+@runtime_checkable
+class LaunchAhead(Protocol):
+    """An executor that takes launches before those they follow have ended."""
+
+    def submit_behind(self, request: LaunchRequest, on_done: Callable[[LaunchResult], None]) -> bool:
+        """As `submit`, to run after the pending launches of the request's lane, which end first.
+
+        False if it is better to wait for them and then submit it; nothing was started then.
+        """
 
 
 @runtime_checkable

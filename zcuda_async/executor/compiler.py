@@ -26,11 +26,9 @@ import anyio.lowlevel
 
 from zcuda_async.errors import CompileError, Status
 from zcuda_async.executor.child import spawn_child
-from zcuda_async.executor.frames import FrameReader, Header, encode_frame
+from zcuda_async.executor.frames import FrameReader, Header, encode_head
 from zcuda_async.jit.info import KernelCode, ModuleInfo
-from zcuda_async.ptx.errors import PtxError
-from zcuda_async.ptx.ir import Span
-from zcuda_async.threads import run_blocking
+from zcuda_async.threads import import_in_thread, run_blocking
 
 __all__ = ("CompilerClient", "CompilerStatistics")
 
@@ -150,6 +148,8 @@ class CompilerClient:
             await request.done.wait()
         finally:
             connection.forget(request)
+        if request.answer is not None and "ptx_error" in request.answer:
+            await import_in_thread("zcuda_async.ptx.errors")  # brings the whole front end, so only when needed
         return self._result(request)
 
     def _result(self, request: _Request) -> bytes:
@@ -169,6 +169,9 @@ class CompilerClient:
 
 def _raise_compile_error(answer: Header, subject: str) -> None:
     if "ptx_error" in answer:
+        from zcuda_async.ptx.errors import PtxError
+        from zcuda_async.ptx.ir import Span
+
         fields = answer["ptx_error"]
         cause = PtxError(fields["message"], fields["filename"], Span(*fields["span"]), fields["source_line"])
         raise CompileError(Status.cudaErrorInvalidPtx, str(cause)) from cause
@@ -260,7 +263,8 @@ class _Connection:
             while True:
                 while self._unsent:
                     request = self._unsent.popleft()
-                    await _send_all(connection, encode_frame(request.header, request.body))
+                    await _send_all(connection, encode_head(request.header, len(request.body)))
+                    await _send_all(connection, request.body)
                     request.body = b""
                 self._something_unsent = anyio.Event()
                 await self._something_unsent.wait()

@@ -75,6 +75,9 @@ def explain_death(arena: Arena, worker: WorkerProcess, kernel: str | None) -> Fa
             detail = f"worker {worker.index} {_status(worker)} while loading kernel {loading}"
             return Fault(Status.cudaErrorLaunchFailure, detail)
         return Fault(code, f"worker {worker.index} (pid {worker.pid}): {text}")
+    if not state["scratch"] and not _has_crashed(worker):
+        detail = f"worker {worker.index} {_status(worker)} while it started"
+        return Fault(Status.cudaErrorLaunchFailure, detail)
     if not state["scratch"]:
         detail = f"worker {worker.index} {_status(worker)} before it was ready; its error output may say more"
         return Fault(Status.cudaErrorInitializationError, detail)

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
-__all__ = ("FrameReader", "Header", "encode_frame")
+__all__ = ("FrameReader", "Header", "encode_frame", "encode_head")
 
 Header: TypeAlias = dict[str, Any]
 
@@ -16,8 +16,13 @@ _LENGTHS: Final = struct.Struct("<IQ")
 
 def encode_frame(header: Header, body: bytes = b"") -> bytes:
     """Return the bytes of one message."""
+    return encode_head(header, len(body)) + body
+
+
+def encode_head(header: Header, body_size: int) -> bytes:
+    """Return the bytes of one message up to its body, for a large body that is sent without copying it."""
     text = json.dumps(header, separators=(",", ":")).encode()
-    return _LENGTHS.pack(len(text), len(body)) + text + body
+    return _LENGTHS.pack(len(text), body_size) + text
 
 
 class FrameReader:

@@ -14,8 +14,8 @@ from zcuda_async.executor.codes import CodeTable, KnownCode
 from zcuda_async.executor.crew import Crew
 from zcuda_async.executor.faults import current_launch, explain_death
 from zcuda_async.executor.protocol import COMMAND, Command, Reply
-from zcuda_async.executor.schedule import participants
-from zcuda_async.executor.slots import LaunchSlot, SlotPool
+from zcuda_async.executor.schedule import is_worth_sending_ahead, participants
+from zcuda_async.executor.slots import Lane, LaunchSlot, SlotPool
 from zcuda_async.memory.mapping import MAX_WORKERS
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class PoolExecutor:
         self._codes = CodeTable(arena)
         self._slots = SlotPool(arena)
         self._pending: dict[int, LaunchSlot] = {}
+        self._lanes: dict[int, Lane] = {}
         self._held: list[Callable[[LaunchResult], None]] = []
         self._fault: Fault | None = None
         self._on_fault: Callable[[Fault], None] | None = None
@@ -116,10 +117,40 @@ class PoolExecutor:
             self._held.append(on_done)
             return
         known = self._codes.find(request.code) or self._add_code(request)
+        self._send(request, on_done, known, self._choose(known, _blocks(request)))
+
+    def submit_behind(self, request: LaunchRequest, on_done: Callable[[LaunchResult], None]) -> bool:
+        """As `submit`, to run after the pending launches of the request's lane; see `LaunchAhead`.
+
+        One worker takes its commands in order, so a short launch simply goes to the worker that has the others.
+
+        Raises:
+            CudaError: as `submit`.
+        """
+        lane, known = self._lanes.get(request.lane), self._codes.find(request.code)
+        if lane is None or known is None or self._fault is not None or self._crew.victim is not None:
+            return False
+        worker, total = lane.worker, _blocks(request)
+        total_ns = known.cost.total_ns(total)
+        if total_ns is None or participants(total, self._count, total_ns) > 1:
+            return False
+        if not is_worth_sending_ahead(worker.load, total_ns):
+            return False
+        if worker.load > lane.count and not all(map(_load, self._workers)):
+            return False  # others share this worker and another one is idle: the lane had better move there
+        self._send(request, on_done, known, [worker])
+        return True
+
+    def _send(
+        self,
+        request: LaunchRequest,
+        on_done: Callable[[LaunchResult], None],
+        known: KnownCode,
+        chosen: list[WorkerProcess],
+    ) -> None:
         slot = self._slots.take()
-        grid = request.grid
-        slot.total_blocks = total = grid[0] * grid[1] * grid[2]
-        slot.workers = chosen = self._choose(known, total)
+        slot.total_blocks = _blocks(request)
+        slot.workers = chosen
         try:
             slot.fill(request, len(chosen))
         except BaseException:
@@ -127,6 +158,8 @@ class PoolExecutor:
             raise
         slot.request, slot.on_done, slot.known = request, on_done, known
         known.in_flight += 1
+        if request.lane and len(chosen) == 1:
+            self._enter_lane(slot, request.lane)
         self._pending[slot.address] = slot
         message = COMMAND.pack(Command.RUN, known.id, slot.address, 0, 0)
         for worker in chosen:
@@ -135,6 +168,13 @@ class PoolExecutor:
                 worker.loaded.add(known.id)
                 worker.send(known.load_command)
             worker.send(message)
+
+    def _enter_lane(self, slot: LaunchSlot, number: int) -> None:
+        lane = self._lanes.get(number)
+        if lane is None or lane.worker is not slot.workers[0]:
+            lane = self._lanes[number] = Lane(number, slot.workers[0])
+        lane.count += 1
+        slot.lane = lane
 
     async def reset(self) -> None:
         """Kill what runs, make the workers whole again, and forget the fault.
@@ -250,9 +290,19 @@ class PoolExecutor:
             worker.load -= 1
         if slot.known is not None:
             slot.known.in_flight -= 1
+        lane = slot.lane
+        if lane is not None:
+            lane.count -= 1
+            if not lane.count and self._lanes.get(lane.number) is lane:
+                del self._lanes[lane.number]
         slot.empty()
         self._slots.put_back(slot)
         on_done(result)
+
+
+def _blocks(request: LaunchRequest) -> int:
+    x, y, z = request.grid
+    return x * y * z
 
 
 def _load(worker: WorkerProcess) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ("CHUNKS_PER_WORKER", "BlockCost", "chunk_size", "participants")
+__all__ = ("CHUNKS_PER_WORKER", "BlockCost", "chunk_size", "is_worth_sending_ahead", "participants")
 
 CHUNKS_PER_WORKER: Final = 8
 """Enough to even out blocks of different length, few enough that claiming costs nothing."""
@@ -14,6 +14,9 @@ _WORTH_WAKING_NS: Final = 30_000
 
 _LONG_NS: Final = 1_000_000
 """Launches longer than this rather wait for a busy worker than do without it."""
+
+_AHEAD_NS: Final = 500_000
+_MOST_AHEAD: Final = 32
 
 
 def chunk_size(total_blocks: int, workers: int) -> int:
@@ -33,6 +36,14 @@ def participants(total_blocks: int, workers: int, total_ns: float | None) -> int
     if total_ns is None:
         return most
     return min(most, 1 + int(total_ns / _WORTH_WAKING_NS))
+
+
+def is_worth_sending_ahead(queued: int, total_ns: float) -> bool:
+    """Whether a launch of `total_ns` should be sent to a worker that has `queued` launches to do.
+
+    Enough to keep the worker busy, so little that a more urgent launch hardly waits.
+    """
+    return queued < _MOST_AHEAD and queued * total_ns < _AHEAD_NS
 
 
 class BlockCost:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zcuda_async.executor.process import WorkerProcess
     from zcuda_async.memory.arena import Arena
 
-__all__ = ("LaunchSlot", "SlotPool")
+__all__ = ("Lane", "LaunchSlot", "SlotPool")
 
 _PARAMS_SIZE: Final = 384
 """Most kernels' parameters fit; larger ones are put into the host heap apart."""
@@ -27,7 +27,18 @@ _STOP_OFFSET: Final = LAUNCH_FIELDS["stop"][0]
 class LaunchSlot:
     """One launch in the arena, and what the parent remembers of it while it runs."""
 
-    __slots__ = ("_arena", "_large", "_view", "address", "known", "on_done", "request", "total_blocks", "workers")
+    __slots__ = (
+        "_arena",
+        "_large",
+        "_view",
+        "address",
+        "known",
+        "lane",
+        "on_done",
+        "request",
+        "total_blocks",
+        "workers",
+    )
 
     request: LaunchRequest
     on_done: Callable[[LaunchResult], None]
@@ -40,6 +51,7 @@ class LaunchSlot:
         self.total_blocks = 0
         self.workers: list[WorkerProcess] = []
         self.known: KnownCode | None = None
+        self.lane: Lane | None = None
 
     def fill(self, request: LaunchRequest, participants: int) -> None:
         """Write the launch for `participants` workers.
@@ -86,7 +98,19 @@ class LaunchSlot:
             self._arena.host_heap.free(self._large)
             self._large = 0
         self.known = None
+        self.lane = None
         del self.request, self.on_done
+
+
+class Lane:
+    """The pending launches of one queue, all on one worker, which runs them in order."""
+
+    __slots__ = ("count", "number", "worker")
+
+    def __init__(self, number: int, worker: WorkerProcess) -> None:
+        self.number = number
+        self.worker = worker
+        self.count = 0
 
 
 class SlotPool:

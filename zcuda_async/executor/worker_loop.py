@@ -9,6 +9,7 @@ import ctypes
 import os
 import resource
 import socket
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic_ns
 from typing import Final
@@ -50,7 +51,8 @@ def serve(arguments: WorkerArguments) -> None:
     WORKER.pack_into(page, 0, region.shared, region.scratch, region.scratch_size, NO_BLOCK, 0, 0, 0)
     STACK.pack_into(page, STACK_OFFSET, *_stack_bounds())
     handler = install_fault_handler(region.page)
-    with socket.socket(fileno=arguments.socket_fd) as channel:
+    # The parent may be killed while messages are under way.
+    with socket.socket(fileno=arguments.socket_fd) as channel, suppress(ConnectionError):
         _Loop(channel, region.page, page, layout).run()
     handler.close()
 

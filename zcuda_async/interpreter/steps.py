@@ -145,8 +145,8 @@ def _address(operand: Operand) -> Reader:
         return lambda thread: address_of(thread, base.name) + base.offset + offset
     if isinstance(base, Immediate):
         return lambda _: int(base.value) + offset
-    read = reader(base, base.type)
-    return lambda thread: read(thread) + offset
+    read, ones = reader(base, base.type), mask(TYPE_WIDTHS[base.type])
+    return lambda thread: (read(thread) + offset) & ones
 
 
 def _space(instruction: Instruction, operand: Operand) -> str:
@@ -157,7 +157,7 @@ def _space(instruction: Instruction, operand: Operand) -> str:
 def _access(
     instruction: Instruction, thread: Thread, space: str, address: int, size: int, data: bytes | None = None
 ) -> bytes:
-    """A checked access; addresses have 64 bits (32 in the narrow windows)."""
+    """A checked access."""
     try:
         return access(thread, space, address & mask(64), size, data)
     except (IndexError, ValueError) as error:

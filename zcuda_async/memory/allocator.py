@@ -13,12 +13,15 @@ from zcuda_async.memory.mapping import PAGE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ("Allocation", "Allocator")
+__all__ = ("ALIGNMENT", "Allocation", "Allocator")
+
+ALIGNMENT: Final = 256
+"""Bytes; every address and every rounded size is a multiple, as CUDA has it."""
 
 _RELEASE_FROM: Final = 64 << 10
 """Free ranges hold on to fewer bytes of used pages than this."""
 _RELEASE_AT_ONCE: Final = 1 << 20
-"""Up to here the caller of `free` gives pages back (200 microseconds per MiB on slow systems); beyond, a thread does."""
+"""Up to here the caller of `free` gives pages back (some 200 microseconds per MiB); beyond, a thread does."""
 _PIECE: Final = 4 << 20
 """What that thread gives back at a time; only this much of a free range cannot be allocated meanwhile."""
 
@@ -54,7 +57,7 @@ class Allocator:
         self,
         base: int,
         limit: int,
-        alignment: int = 256,
+        alignment: int = ALIGNMENT,
         *,
         grow: Callable[[int], None] | None = None,
         release: Callable[[int, int], None] | None = None,

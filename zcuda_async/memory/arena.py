@@ -200,8 +200,8 @@ def _map_anywhere(fd: int, host_bytes: int, device_bytes: int) -> ArenaLayout:
     except OSError as error:
         raise CudaError(
             Status.cudaErrorMemoryAllocation,
-            f"the system refuses an arena with {host_bytes} bytes of pinned memory: {error.strerror}; raise the limit on"
-            " file sizes (ulimit -f) or open the device with less",
+            f"the system refuses an arena with {host_bytes} bytes of pinned memory: {error.strerror}; raise the"
+            " limit on file sizes (ulimit -f) or open the device with less",
         ) from error
     stride = -(-(size + _STEP) // _SPACING) * _SPACING
     for base in range(_LOWEST, _HIGHEST - size, stride):

@@ -14,16 +14,18 @@ import ctypes
 import threading
 import weakref
 from collections import deque
-from itertools import count
 from typing import TYPE_CHECKING
 
 from anyio import ClosedResourceError
 
 from zcuda_async.errors import CudaError, Status
+from zcuda_async.memory.allocator import ALIGNMENT
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
+
+    import numpy.typing as npt
 
     from zcuda_async.memory.allocator import Allocation, Allocator
     from zcuda_async.memory.arena import Arena
@@ -42,6 +44,7 @@ class Heap:
         "_limit",
         "_lock",
         "_serial",
+        "_used",
         "base",
         "device_name",
         "is_closed",
@@ -54,9 +57,10 @@ class Heap:
         self._limit = limit
         # By address: the number of the buffer that owns the memory now, and the buffer.
         self._buffers: dict[int, tuple[int, weakref.ref[Buffer]]] = {}
-        self._garbage: deque[tuple[int, int]] = deque()
+        self._garbage: deque[tuple[int, int, int]] = deque()
         self._lock = threading.Lock()
-        self._serial = count(1)
+        self._serial = 0
+        self._used = 0
         self.base = base
         self.kind = kind
         self.device_name = device_name
@@ -64,9 +68,9 @@ class Heap:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes in live allocations."""
+        """Bytes in live buffers, each rounded up to the alignment; what the runtime itself needs does not count."""
         self.collect()
-        return self._allocator.used_bytes
+        return self._used
 
     @property
     def capacity(self) -> int:
@@ -78,8 +82,6 @@ class Heap:
 
     def reserve(self, size: int) -> int:
         """Allocate bare memory and return its address, 0 for size 0."""
-        if isinstance(size, bool) or not isinstance(size, int):
-            raise TypeError(f"an allocation's size is a number of bytes (int), got {type(size).__name__}")
         if size < 0:
             raise CudaError(Status.cudaErrorInvalidValue, f"cannot allocate {size} bytes; pass a size of at least 0")
         if self.is_closed:
@@ -89,10 +91,12 @@ class Heap:
 
     def register(self, buffer: Buffer) -> int:
         """Remember a buffer by its address; returns the number that `release` knows it by."""
-        serial = next(self._serial)
-        if buffer.size:
-            self._buffers[buffer.handle] = (serial, weakref.ref(buffer))
-        return serial
+        with self._lock:
+            self._serial += 1
+            if buffer.size:
+                self._buffers[buffer.handle] = (self._serial, weakref.ref(buffer))
+                self._used += _rounded(buffer.size)
+            return self._serial
 
     def find(self, address: int) -> Allocation | None:
         """The live allocation that holds `address`, or None; what the runtime itself allocated does not count."""
@@ -111,29 +115,30 @@ class Heap:
         """A writable window on arena memory; it keeps the mapping alive."""
         return self._arena.view(address, size) if size else memoryview(bytearray())
 
-    def release(self, address: int, serial: int) -> None:
+    def release(self, address: int, size: int, serial: int) -> None:
         """Give the memory of buffer number `serial` back, now, once, whoever owns its address by then; any thread."""
         with self._lock:
             entry = self._buffers.get(address)
             if entry is None or entry[0] != serial:
                 return
             del self._buffers[address]
+            self._used -= _rounded(size)
         if not self.is_closed:
             self._allocator.free(address)
 
-    def release_later(self, address: int, serial: int) -> None:
+    def release_later(self, address: int, size: int, serial: int) -> None:
         """As `release`, at the next `collect`: safe in finalizers."""
-        self._garbage.append((address, serial))
+        self._garbage.append((address, size, serial))
 
     def collect(self) -> None:
         """Give back what finalizers left."""
         garbage = self._garbage
         while garbage:
             try:
-                address, serial = garbage.popleft()
+                address, size, serial = garbage.popleft()
             except IndexError:  # another thread was faster
                 return
-            self.release(address, serial)
+            self.release(address, size, serial)
 
     def close(self) -> None:
         """Refuse all further allocations; the arena takes the memory back as a whole."""
@@ -141,6 +146,10 @@ class Heap:
         with self._lock:
             self._buffers.clear()
         self._garbage.clear()
+
+
+def _rounded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 class Buffer:
@@ -188,7 +197,20 @@ class Buffer:
             self._free()
 
     def _free(self) -> None:
-        self.heap.release(self.handle, self._serial)
+        self.heap.release(self.handle, self.size, self._serial)
+
+    def __array__(self, *arguments: object, **options: object) -> npt.NDArray[Any]:
+        """Tell whoever wants to see device memory from the host how to."""
+        raise self._not_host_memory()
+
+    def _not_host_memory(self) -> TypeError:
+        return TypeError(
+            f"{self!r} is device memory, which the host does not see; copy it: await stream.memcpy(array, buffer)"
+        )
+
+    def __bytes__(self) -> bytes:
+        """As `__array__`."""
+        raise self._not_host_memory()
 
     def __len__(self) -> int:
         return self.size
@@ -209,7 +231,7 @@ class Buffer:
 
     def __del__(self) -> None:
         if not self._is_closed:
-            self.heap.release_later(self.handle, self._serial)
+            self.heap.release_later(self.handle, self.size, self._serial)
 
 
 class PinnedBuffer(Buffer):
@@ -225,11 +247,11 @@ class PinnedBuffer(Buffer):
     def __init__(self, heap: Heap, handle: int, size: int) -> None:
         super().__init__(heap, handle, size)
         memory = (ctypes.c_ubyte * size).from_buffer(heap.view(handle, size))
-        weakref.finalize(memory, heap.release_later, handle, self._serial).atexit = False
+        weakref.finalize(memory, heap.release_later, handle, size, self._serial).atexit = False
         self._memory: ctypes.Array[ctypes.c_ubyte] | None = memory
 
     def view(self) -> memoryview:
-        """A writable window on all bytes."""
+        """A writable window on all bytes; Python 3.11, whose ``memoryview(buffer)`` knows no such classes, needs it."""
         if self._memory is None or self.is_closed:
             raise ClosedResourceError(f"{self!r} is closed; allocate a new one")
         return memoryview(self._memory).cast("B")
@@ -238,6 +260,10 @@ class PinnedBuffer(Buffer):
         # The memory goes back when the last view of it lets go of this object.
         self._memory = None
         self.heap.collect()
+
+    def __bytes__(self) -> bytes:
+        """A copy of all bytes."""
+        return self.view().tobytes()
 
     def __buffer__(self, flags: int, /) -> memoryview:
         return self.view()

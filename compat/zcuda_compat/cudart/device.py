@@ -6,7 +6,6 @@ from typing import SupportsIndex
 
 import zcuda_async as zc
 from zcuda_async import CudaError, Status
-from zcuda_async.options import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from zcuda_compat.cudart.constants import CUDART_VERSION
 from zcuda_compat.cudart.device_attributes import cudaDeviceAttr
 from zcuda_compat.cudart.device_facts import attribute_value, device_properties
@@ -16,6 +15,7 @@ from zcuda_compat.cudart.structs import cudaDeviceProp
 from zcuda_compat.lifetime import reset
 from zcuda_compat.numbers import c_int
 from zcuda_compat.primary import check_ordinal, current, current_ordinal, peek_current, primary_of
+from zcuda_compat.stream import GREATEST_PRIORITY, LEAST_PRIORITY
 from zcuda_compat.thread import THREAD
 
 __all__ = (
@@ -76,7 +76,7 @@ def cudaDeviceGetAttribute(attr: cudaDeviceAttr, device: SupportsIndex) -> int:
 @two_value_call
 def cudaDeviceGetStreamPriorityRange() -> tuple[int, int]:
     """Return the least and the greatest priority of streams; lower numbers are more urgent."""
-    return LOWEST_PRIORITY, HIGHEST_PRIORITY
+    return LEAST_PRIORITY, GREATEST_PRIORITY
 
 
 @status_call

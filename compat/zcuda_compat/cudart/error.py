@@ -6,7 +6,6 @@ from operator import index
 from typing import SupportsIndex
 
 from zcuda_async import CudaError, Status
-from zcuda_async.errors import EXPLANATIONS
 from zcuda_compat.cudart.enums import cudaError_t
 from zcuda_compat.cudart.results import SUCCESS
 from zcuda_compat.primary import peek_current
@@ -48,7 +47,7 @@ def cudaGetErrorName(error: SupportsIndex) -> tuple[cudaError_t, bytes]:
 def cudaGetErrorString(error: SupportsIndex) -> tuple[cudaError_t, bytes]:
     """Return what an error code means; `zcuda_compat.last_failure` tells what went wrong in the last call."""
     status = _status(error)
-    return SUCCESS, _UNKNOWN if status is None else EXPLANATIONS[status].encode()
+    return SUCCESS, _UNKNOWN if status is None else CudaError(status).detail.encode()
 
 
 def _status(error: SupportsIndex) -> Status | None:

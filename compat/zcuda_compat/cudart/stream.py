@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Final, SupportsIndex
 
 from zcuda_async import CudaError, Status, StreamOptions
-from zcuda_async.options import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from zcuda_compat.cudart.constants import (
     cudaEventWaitExternal,
     cudaStreamNonBlocking,
@@ -17,7 +16,7 @@ from zcuda_compat.cudart.results import status_call, value_call
 from zcuda_compat.handles import HANDLES, HandleLike, cudaStream_t, handle_value
 from zcuda_compat.numbers import c_int, c_uint
 from zcuda_compat.primary import current
-from zcuda_compat.stream import Event, Stream
+from zcuda_compat.stream import GREATEST_PRIORITY, LEAST_PRIORITY, Event, Stream
 from zcuda_compat.thread import THREAD
 
 __all__ = (
@@ -57,13 +56,13 @@ def find_stream(handle: HandleLike) -> Stream:
 @value_call
 def cudaStreamCreate() -> cudaStream_t:
     """Create a stream on the current device; it is ordered against the legacy default stream."""
-    return _create(0, LOWEST_PRIORITY)
+    return _create(0, LEAST_PRIORITY)
 
 
 @value_call
 def cudaStreamCreateWithFlags(flags: SupportsIndex) -> cudaStream_t:
     """Create a stream; `cudaStreamNonBlocking` keeps it apart from the legacy default stream."""
-    return _create(flags, LOWEST_PRIORITY)
+    return _create(flags, LEAST_PRIORITY)
 
 
 @value_call
@@ -79,7 +78,7 @@ def _create(flags: SupportsIndex, priority: SupportsIndex) -> cudaStream_t:
             Status.cudaErrorInvalidValue,
             f"a stream's flags are cudaStreamDefault (0) or cudaStreamNonBlocking (1), got {flags:#x}",
         )
-    urgency = min(max(c_int(priority), HIGHEST_PRIORITY), LOWEST_PRIORITY)
+    urgency = min(max(c_int(priority), GREATEST_PRIORITY), LEAST_PRIORITY)
     stream = current().create_stream(StreamOptions(nonblocking=bool(flags), priority=urgency))
     return cudaStream_t(HANDLES.add(stream))
 
