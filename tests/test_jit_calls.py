@@ -70,3 +70,23 @@ def test_a_function_without_a_body_is_refused() -> None:
     text = HEAD + ".extern .func away();\n.visible .entry k() { call away, (); ret; }\n"
     with pytest.raises(PtxError, match=r"^a\.ptx:5:\d+: error: call: the function away has no body here"):
         compile_kernel(text, "a.ptx", "k", (32, 1, 1))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("lowest", [0, -1])
+async def test_a_failed_assertion_is_a_sticky_error(lowest: int) -> None:
+    """``assertion.ptx``: assert(in[i] >= 0); out[i] = in[i] + 1, built by nvcc."""
+    values = np.arange(lowest, lowest + 64, dtype=np.int32)
+    result = np.empty_like(values)
+    async with zc.open_device(0, workers=1) as device, device.create_stream() as stream:
+        kernel = await device.load_ptx((FOLDER / "assertion.ptx").read_text(), "assertion.ptx").get_kernel("check")
+        source, target = device.allocate(values.nbytes), device.allocate(values.nbytes)
+        stream.memcpy(source, values)
+        stream.launch(kernel, zc.LaunchConfig(grid=1, block=64), 64, source, target)
+        if lowest < 0:
+            with pytest.raises(zc.CudaError, match=r"^cudaErrorAssert \(710\): assertion failed in block 0 of check"):
+                await stream.sync()
+            await device.reset()
+            return
+        await stream.memcpy(result, target)
+    np.testing.assert_array_equal(result, values + 1)

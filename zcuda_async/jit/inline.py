@@ -38,6 +38,10 @@ _LARGEST: Final = 200_000
 """Instructions that a kernel may grow to."""
 
 
+_BUILT_IN: Final = {"__assertfail": "assert"}
+"""Functions that the compiler knows, and the kind of trap that a call of them is."""
+
+
 class RefusedCallError(Exception):
     """A call cannot be expanded: the instruction and the reason."""
 
@@ -120,6 +124,9 @@ class _Expansion:
         assert isinstance(arguments, VectorOperand)
         if not isinstance(target, Symbol):
             raise RefusedCallError(written, "a call through a pointer is not supported yet")
+        if target.name in _BUILT_IN:
+            self.body.append(replace(call, opcode="trap", modifiers=(_BUILT_IN[target.name],), operands=()))
+            return
         callee = self.functions.get(target.name)
         if callee is None:
             raise RefusedCallError(

@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
     from zcuda_async.jit.lower.group import Group
 
-__all__ = ("FAULTS", "LAUNCH_FAILURE", "OUT_OF_RESOURCES", "raise_fault")
+__all__ = ("ASSERT", "FAULTS", "LAUNCH_FAILURE", "OUT_OF_RESOURCES", "raise_fault")
 
 LAUNCH_FAILURE: Final = 719
 """cudaErrorLaunchFailure: what a ``trap`` becomes."""
+
+ASSERT: Final = 710
+"""cudaErrorAssert: a failed ``assert`` (a call of ``__assertfail``)."""
 
 OUT_OF_RESOURCES: Final = 701
 """cudaErrorLaunchOutOfResources: a block's frames do not fit the worker's scratch memory."""
@@ -30,7 +33,7 @@ def raise_fault(builder: Builder, code: int, line: int) -> None:
 
 
 def trap(group: Group, instruction: Instruction) -> None:
-    """``trap``: any active lane that reaches it faults the launch."""
+    """``trap`` and failed assertions: any active lane that reaches one faults the launch."""
     builder = group.builder
     masks = [group.active(instruction, part) for part in range(group.parts)]
     known = [mask for mask in masks if mask is not None]
@@ -38,7 +41,7 @@ def trap(group: Group, instruction: Instruction) -> None:
     some = group.any_of(known) if len(known) == len(masks) else "true"
     builder.line(f"br i1 {some}, label %{fault}, label %{go_on}")
     builder.label(fault)
-    raise_fault(builder, LAUNCH_FAILURE, instruction.span.line)
+    raise_fault(builder, ASSERT if instruction.has("assert") else LAUNCH_FAILURE, instruction.span.line)
     builder.line(f"br label %{go_on}")
     builder.label(go_on)
 
