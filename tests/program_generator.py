@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
-from tests.jit_harness import Case
+from jit_harness import Case
 
 __all__ = ("Chooser", "Program", "SeededChooser", "make_program", "smaller")
 

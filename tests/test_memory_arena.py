@@ -93,7 +93,7 @@ def test_freed_memory_goes_back_to_the_system() -> None:
         heap.free(large)
         for address in small[::2] + small[1::2]:
             heap.free(address)
-        assert arena.resident_bytes - before <= 64 << 10
+        assert arena.resident_bytes - before <= (64 << 10) + PAGE  # less than 64 KiB, but it may straddle 17 pages
         before = arena.resident_bytes
     arena.close()
 

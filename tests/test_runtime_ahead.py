@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import numpy as np
 import pytest
-from anyio.lowlevel import checkpoint
 from executor_kernels import request
 from executor_tools import Pending, announced, open_pool, words
-from runtime_support import ONE_THREAD, GatedExecutor, Rig, load
+from runtime_support import ONE_THREAD, AheadRig, load
 
 import zcuda_async as zc
 from zcuda_async.executor.base import LaunchRequest, LaunchResult
@@ -21,27 +19,6 @@ from zcuda_async.executor.base import LaunchRequest, LaunchResult
 pytestmark = pytest.mark.anyio
 
 SAXPY = (Path(__file__).parents[1] / "benchmarks" / "kernels.ptx").read_text()
-
-
-class AheadExecutor(GatedExecutor):
-    """Takes up to `most` launches behind others; those that it was asked for are in `asked`."""
-
-    most = 3
-
-    def submit_behind(self, request: LaunchRequest, on_done: Callable[[LaunchResult], None]) -> bool:
-        if len(self.launches) > self.most or request.lane not in {each.lane for each, _ in self.launches}:
-            return False
-        self.submit(request, on_done)
-        return True
-
-
-class AheadRig(Rig):
-    async def _start_executor(
-        self, arena: object, task_group: anyio.abc.TaskGroup, workers: int | None
-    ) -> GatedExecutor:
-        self.executor = AheadExecutor(task_group, workers or 1)
-        await checkpoint()
-        return self.executor
 
 
 async def test_launches_are_sent_ahead_as_far_as_the_executor_wants_them() -> None:

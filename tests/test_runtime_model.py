@@ -17,7 +17,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from runtime_support import EMPTY, ONE_THREAD, Rig, load
+from runtime_support import EMPTY, ONE_THREAD, AheadRig, Rig, load
 
 import zcuda_async as zc
 
@@ -154,9 +154,16 @@ async def bystander(program: Program, seed: int) -> None:
         await checkpoint()
 
 
+def any_rig(choose: random.Random) -> tuple[Rig, dict[str, Any]]:
+    """With and without launches sent ahead, on the real clock and on a virtual one with modelled copies."""
+    rig = choose.choice([Rig, AheadRig])()
+    modelled = {"clock": zc.VirtualClock(kernel_ms=0.5), "link": "pcie4-x16"}
+    return rig, choose.choice([{}, {}, modelled])
+
+
 async def run_program(seed: int, length: int) -> None:
-    rig = Rig()
-    async with rig.open() as device:
+    rig, options = any_rig(random.Random(seed))
+    async with rig.open(**options) as device:
         rig.executor.is_open = True
         kernel = await load(device, EMPTY.name)
         used = device.memory_info().used_bytes
@@ -185,7 +192,8 @@ def test_random_programs_give_what_the_model_gives(anyio_backend: str, seed: int
 async def end_badly(seed: int, how: str) -> None:
     """Cut a program off at a random point: everything ends, and nothing is left."""
     choose = random.Random(seed)
-    rig, outcomes = Rig(), list[BaseException | None]()
+    rig, options = any_rig(choose)
+    outcomes: list[BaseException | None] = []
     program: Program | None = None
 
     async def wait(op: zc.Op[Any]) -> None:
@@ -198,7 +206,7 @@ async def end_badly(seed: int, how: str) -> None:
     async with anyio.create_task_group() as outside:
         with anyio.CancelScope() as scope:
             try:
-                async with rig.open() as device:
+                async with rig.open(**options) as device:
                     rig.executor.is_open = choose.random() < 0.5
                     kernel = await load(device, EMPTY.name)
                     program = Program(device, choose)

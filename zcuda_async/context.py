@@ -7,11 +7,15 @@ finished thread, a modelled deadline), `Stream.head_done` lets the next one star
 and idle streams cost only their fields; the few operations that need a task (copies in threads, host
 callbacks, compilations) get one in the device's task group.
 
+**Launches go ahead.**  Short launches that directly follow one another are handed to the executor before their
+turn (`send_ahead`), as far as it takes them: one worker runs them in order, and the round trip to it is paid once
+and not for each.  Nothing else of a stream starts before its turn.
+
 **No recursion.**  A stream that may go on is put on the ready list and `_pump` works the list off, however the
 operations of thousands of streams depend on each other.  It hands the loop back after 2 ms.
 
 **Faults are sticky.**  The first fault ends everything pending, and refuses everything submitted later, with
-the same `CudaError`, until `reset`.
+the same `CudaError`, until `reset`.  An executor that fails while idle says so at once (`FaultReporter`).
 
 Everything here is touched on the loop's thread only, except the two heaps, which lock for themselves.
 """

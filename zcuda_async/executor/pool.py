@@ -38,6 +38,7 @@ class PoolExecutor:
     Launches that are in flight together share the workers; each worker takes its commands in order.
     When a worker dies, the others are killed, and once all are gone every pending launch gets the
     fault, as does every later one until `reset`.  A launch that had finished by then is not touched.
+    A worker that dies while idle is a fault like any other, and reported at once.
 
     Everything happens on the event-loop thread and nothing there blocks; processes start in a thread.
     """
