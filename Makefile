@@ -19,7 +19,7 @@ test: $(VENV)/.dev  ## Run the tests
 check: $(VENV)/.dev  ## Lint, check the format, check the types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict $(PACKAGES)
+	$(BIN)/mypy --strict $(PACKAGES) examples
 
 format: $(VENV)/.dev  ## Fix what ruff can fix
 	$(BIN)/ruff check --fix .

@@ -15,7 +15,61 @@ from zcuda_async.ptx.table_syntax import TYPE_WIDTHS, Row
 
 __all__ = ("COMPUTING", "FormSpec", "grid", "kernel_of", "specs_of", "tuples_of")
 
-COMPUTING: Final = ["add", "sub", "mul", "mad", "mul24", "mad24", "sad", "div", "rem", "abs", "neg", "min", "max", "popc", "clz", "bfind", "fns", "brev", "bfe", "bfi", "szext", "bmsk", "dp4a", "dp2a", "and", "or", "xor", "not", "cnot", "lop3", "shf", "shl", "shr", "prmt", "fma", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh", "testp", "copysign", "setp", "set", "selp", "slct", "cvt", "addc", "subc", "madc"]
+COMPUTING: Final = [
+    "add",
+    "sub",
+    "mul",
+    "mad",
+    "mul24",
+    "mad24",
+    "sad",
+    "div",
+    "rem",
+    "abs",
+    "neg",
+    "min",
+    "max",
+    "popc",
+    "clz",
+    "bfind",
+    "fns",
+    "brev",
+    "bfe",
+    "bfi",
+    "szext",
+    "bmsk",
+    "dp4a",
+    "dp2a",
+    "and",
+    "or",
+    "xor",
+    "not",
+    "cnot",
+    "lop3",
+    "shf",
+    "shl",
+    "shr",
+    "prmt",
+    "fma",
+    "rcp",
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "cos",
+    "lg2",
+    "ex2",
+    "tanh",
+    "testp",
+    "copysign",
+    "setp",
+    "set",
+    "selp",
+    "slct",
+    "cvt",
+    "addc",
+    "subc",
+    "madc",
+]
 """Opcodes whose result depends on their operands alone."""
 
 
@@ -69,10 +123,13 @@ def specs_of(opcode: str) -> tuple[FormSpec, ...]:
             assert form is not None, spelling
             operands = form.by_count[max(form.by_count)]
             constants = tuple(
-                (at, entry.slot.range) for at, entry in enumerate(operands) if entry.kind == "constant" and entry.slot.range
+                (at, entry.slot.range)
+                for at, entry in enumerate(operands)
+                if entry.kind == "constant" and entry.slot.range
             )
             sources = tuple(
-                "constant" if entry.kind == "constant" else _register_type(entry, widest=False) for entry in operands[1:]
+                "constant" if entry.kind == "constant" else _register_type(entry, widest=False)
+                for entry in operands[1:]
             )
             found.setdefault(
                 spelling,

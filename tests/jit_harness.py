@@ -30,7 +30,19 @@ from zcuda_async.jit.pipeline import assemble
 from zcuda_async.ptx import parse
 from zcuda_async.ptx.ir import Function, Instruction, Module
 
-__all__ = ("TARGETS", "Buffers", "Case", "compiled", "differences", "run_interpreter", "run_jit", "same", "target")
+__all__ = (
+    "TARGETS",
+    "Buffers",
+    "Case",
+    "check",
+    "compiled",
+    "differences",
+    "kernel",
+    "run_interpreter",
+    "run_jit",
+    "same",
+    "target",
+)
 
 Array = npt.NDArray[Any]
 Triple = tuple[int, int, int]
@@ -247,6 +259,38 @@ def differences(got: Sequence[Array], want: Sequence[Array]) -> str:
             at = tuple(int(i) for i in place)
             lines.append(f"array {index}{list(at)}: got {a[at]!r}, want {b[at]!r} ({len(wrong)} differ)")
     return "\n".join(lines)
+
+
+def kernel(body: str, *params: str, registers: str = "", before: str = "") -> str:
+    """A module with the kernel ``k``: two pointers, ``in`` and ``out``, and whatever `params` adds (``u32 n``).
+
+    The body finds: %d0 in, %d1 out, %d2 the linear thread index times 8, %d3 its own 64-bit word of the output;
+    %r0 to %r2 %tid, %r3 and %r4 %ntid.x and .y, %r5 %ctaid.x, %r7 the linear index in the grid (blocks along x).
+    Results go to %d10: they are stored at label ``END``, which follows the body.
+    """
+    extra = "".join(f", .param .{param}" for param in params)
+    return f"""\
+.version 8.0
+.target sm_90
+.address_size 64
+{before}
+.visible .entry k(.param .u64 in, .param .u64 out{extra})
+{{
+.reg .pred %p<20>; .reg .b16 %h<20>; .reg .b32 %r<60>; .reg .b64 %d<60>; .reg .f32 %f<20>; .reg .f64 %e<20>;
+{registers}
+ld.param.u64 %d0, [in]; ld.param.u64 %d1, [out];
+mov.u32 %r0, %tid.x; mov.u32 %r1, %tid.y; mov.u32 %r2, %tid.z;
+mov.u32 %r3, %ntid.x; mov.u32 %r4, %ntid.y; mov.u32 %r5, %ctaid.x; mov.u32 %r8, %ntid.z;
+mad.lo.s32 %r6, %r2, %r4, %r1; mad.lo.s32 %r6, %r6, %r3, %r0;
+mul.lo.s32 %r8, %r8, %r4; mul.lo.s32 %r8, %r8, %r3; mad.lo.s32 %r7, %r5, %r8, %r6;
+mul.wide.u32 %d2, %r7, 8; add.s64 %d3, %d1, %d2;
+mov.u64 %d10, 0;
+{body}
+END:
+st.global.u64 [%d3], %d10;
+ret;
+}}
+"""
 
 
 def check(case: Case, *, targets: Sequence[str] = TARGETS, parts: Sequence[int | None] = (None, 1, 2)) -> None:

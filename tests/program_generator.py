@@ -315,7 +315,9 @@ class _Maker:
         """A 32-bit source."""
         if self.chance(12):
             return str(self.pick((0, 1, 2, 3, 7, 31, 32, 255, 65535, 0x7FFFFFFF, 0xFFFFFFFF, 0xFFFFFFF0)))
-        return f"%r{self.chooser.integer(0, 9)}" if self.chance(80) else f"%x{self.pick((0, 1, 2, 3, 4, 5, 8, 9, 10, 11))}"
+        return (
+            f"%r{self.chooser.integer(0, 9)}" if self.chance(80) else f"%x{self.pick((0, 1, 2, 3, 4, 5, 8, 9, 10, 11))}"
+        )
 
     def register(self) -> str:
         return f"%r{self.chooser.integer(0, 9)}"
@@ -440,7 +442,9 @@ class _Maker:
 
     def predicates(self) -> str:
         if self.chance(50):
-            return self.guard(f"{self.pick(('and', 'or', 'xor'))}.pred {self.predicate()}, {self.predicate()}, {self.predicate()};")
+            return self.guard(
+                f"{self.pick(('and', 'or', 'xor'))}.pred {self.predicate()}, {self.predicate()}, {self.predicate()};"
+            )
         return self.test(self.predicate())
 
     def selection(self) -> str:
@@ -462,8 +466,9 @@ class _Maker:
             return self.guard(f"ld.global.u32 {r}, [%a13+{4 * self.pick((0, 1, 3, 16, 100))}];")
         if kind == 1:  # base + stride * linear index
             stride, base = self.pick(((2, 0), (3, 5), (4, 0), (1, 700), (-1, 1900), (-2, 2000)))
-            return f"mad.lo.s32 %s4, %x10, {stride}, {base}; mul.wide.s32 %a15, %s4, 4; add.s64 %a15, %a0, %a15;" + self.guard(
-                f"ld.global.u32 {r}, [%a15];"
+            return (
+                f"mad.lo.s32 %s4, %x10, {stride}, {base}; mul.wide.s32 %a15, %s4, 4; add.s64 %a15, %a0, %a15;"
+                + self.guard(f"ld.global.u32 {r}, [%a15];")
             )
         if kind == 2:
             size, register = self.pick((("v2", "{%r0, %r5}"), ("v4", "{%r1, %r2, %r3, %r6}")))
@@ -475,8 +480,9 @@ class _Maker:
         if kind == 3:
             suffix, scale = self.pick((("u8", 1), ("s8", 1), ("u16", 2), ("s16", 2)))
             index = self.pick(("%x10", r, "%x2"))
-            return f"and.b32 %s4, {index}, {WORDS - 1}; mul.wide.u32 %a15, %s4, {scale}; add.s64 %a15, %a0, %a15;" + self.guard(
-                f"ld.global.{suffix} {self.register()}, [%a15];"
+            return (
+                f"and.b32 %s4, {index}, {WORDS - 1}; mul.wide.u32 %a15, %s4, {scale}; add.s64 %a15, %a0, %a15;"
+                + self.guard(f"ld.global.{suffix} {self.register()}, [%a15];")
             )
         if kind == 4:  # a place that all lanes, or a row of them, share
             index = self.pick(("%x0", "%x4", "%x2", "%x3"))
@@ -484,11 +490,13 @@ class _Maker:
                 f"ld.global.u32 {r}, [%a15];"
             )
         if kind == 5:
-            return f"and.b32 %s4, {self.register()}, {WORDS // 2 - 1}; mul.wide.u32 %a15, %s4, 8; add.s64 %a15, %a0, %a15;" + self.guard(
-                f"ld.global.u64 %d{self.chooser.integer(0, 3)}, [%a15];"
+            return (
+                f"and.b32 %s4, {self.register()}, {WORDS // 2 - 1}; mul.wide.u32 %a15, %s4, 8; add.s64 %a15, %a0, %a15;"
+                + self.guard(f"ld.global.u64 %d{self.chooser.integer(0, 3)}, [%a15];")
             )
-        return f"and.b32 %s4, {self.register()}, {WORDS - 1}; mul.wide.u32 %a15, %s4, 4; add.s64 %a15, %a0, %a15;" + self.guard(
-            f"ld.global.u32 {r}, [%a15];"
+        return (
+            f"and.b32 %s4, {self.register()}, {WORDS - 1}; mul.wide.u32 %a15, %s4, 4; add.s64 %a15, %a0, %a15;"
+            + self.guard(f"ld.global.u32 {r}, [%a15];")
         )
 
     def store(self) -> str:
@@ -525,9 +533,12 @@ class _Maker:
         name = ("add.u32", "min.u32", "max.s32", "and.b32", "or.b32", "xor.b32")[operation]
         base = 4 * CELLS * operation
         if self.chance(50):
-            return self.guard(f"red.global.{name} [%a4+{base + 4 * self.chooser.integer(0, CELLS - 1)}], {self.register()};")
-        return f"and.b32 %s4, {self.register()}, {CELLS - 1}; mul.wide.u32 %a15, %s4, 4; add.s64 %a15, %a4, %a15;" + self.guard(
-            f"red.global.{name} [%a15+{base}], {self.register()};"
+            return self.guard(
+                f"red.global.{name} [%a4+{base + 4 * self.chooser.integer(0, CELLS - 1)}], {self.register()};"
+            )
+        return (
+            f"and.b32 %s4, {self.register()}, {CELLS - 1}; mul.wide.u32 %a15, %s4, 4; add.s64 %a15, %a4, %a15;"
+            + self.guard(f"red.global.{name} [%a15+{base}], {self.register()};")
         )
 
     def own_atomic(self) -> str:
@@ -565,9 +576,7 @@ class _Maker:
         clamp = self.pick(("0", "31", "0x1f", "0x181f", "0x1c1f", "0x1c00"))
         lane = self.pick((str(self.chooser.integer(0, 31)), self.register()))
         second = self.pick(("", "|" + self.predicate()))
-        return self.pick(
-            (*votes, *[f"shfl.sync.{mode}.b32 {d}{second}, {a}, {lane}, {clamp}, 0xffffffff;"] * 4)
-        )
+        return self.pick((*votes, *[f"shfl.sync.{mode}.b32 {d}{second}, {a}, {lane}, {clamp}, 0xffffffff;"] * 4))
 
     # -------------------------------------------------------------- control flow
 
@@ -619,9 +628,7 @@ class _Maker:
             body = tuple(self.line(uniform=False) for _ in range(self.chooser.integer(0, 3)))
             predicate = self.predicate()
             setup = self.test(predicate) if self.chance(70) else ""
-            blocks.append(
-                (body, setup, predicate, self.chooser.integer(0, count), self.chooser.integer(0, count))
-            )
+            blocks.append((body, setup, predicate, self.chooser.integer(0, count), self.chooser.integer(0, count)))
         fuel = f"and.b32 FUEL, {self.register()}, 7; add.u32 FUEL, FUEL, {self.chooser.integer(0, 6)};"
         return Tangle(fuel, self.chooser.integer(0, count - 1), tuple(blocks))
 
@@ -635,9 +642,9 @@ def make_program(chooser: Chooser, *, size: int = 12, depth: int = 3) -> Program
     block = pick(SHAPES)
     barriers = pick(("none", "uniform", "divergent"))
     returns = chooser.integer(0, 2) == 0
-    maker = _Maker(chooser, barriers, returns, pick((False, True)), block)
-    statements = tuple(
-        maker.statement(depth, uniform=True, in_loop=False) for _ in range(chooser.integer(1, size))
-    )
+    # Lanes at a block barrier and lanes at a warp-level instruction would wait for each other.
+    warps = pick((False, True)) and barriers != "divergent"
+    maker = _Maker(chooser, barriers, returns, warps, block)
+    statements = tuple(maker.statement(depth, uniform=True, in_loop=False) for _ in range(chooser.integer(1, size)))
     grid = pick(((1, 1, 1), (2, 1, 1), (3, 1, 1)))
     return Program(statements, grid, block, chooser.integer(0, 4), chooser.integer(0, 1 << 16))

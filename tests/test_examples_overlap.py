@@ -35,7 +35,7 @@ class TestMeasure:
     async def test_both_runs_compute_what_numpy_computes_on_the_whole_picture(self) -> None:
         photo = random_picture(90, 61)
         tiles = overlap.cut(61, 5)
-        measured = await overlap.measure(photo, tiles, streams=3, link=zc.LINK_PROFILES["pcie5-x16"])
+        measured = await overlap.measure(photo, tiles, streams=3, link="pcie5-x16")
         overlap.check(photo, measured)
 
     async def test_overlap_is_much_faster_by_the_virtual_clock_and_repeats_exactly(self) -> None:

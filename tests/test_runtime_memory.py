@@ -114,6 +114,33 @@ async def test_size_defaults_to_the_host_end() -> None:
         assert stream.memcpy(large, b"").size == 0
 
 
+async def test_size_defaults_to_the_end_that_is_no_address() -> None:
+    async with Rig().open() as device, device.create_stream() as stream:
+        buffer, pinned, out = device.allocate(16), device.allocate_pinned(8), bytearray(4)
+        stream.memset(buffer, 1)
+        assert stream.memcpy(buffer.handle + 2, b"abcdef").size == 6
+        assert stream.memcpy(out, buffer.handle + 2).size == 4
+        assert stream.memcpy(pinned, buffer.handle).size == 8
+        assert stream.memcpy(buffer.handle + 8, pinned).size == 8
+        assert stream.memcpy(pinned.handle, b"").size == 0
+        await stream.sync()
+        assert out == b"abcd"
+        assert bytes(pinned) == b"\1\1abcdef"
+        address = buffer.handle + 14
+        with pytest.raises(
+            zc.CudaError,
+            match=rf"^cudaErrorInvalidValue \(1\): memcpy source: 4 bytes at {address:#x} run 2 bytes past the end of"
+            rf" the 16-byte allocation at {buffer.handle:#x}; copy at most 2 bytes$",
+        ):
+            stream.memcpy(out, address)
+        for arguments in ((address, buffer.handle), (address, pinned.handle)):
+            with pytest.raises(
+                TypeError,
+                match=rf"^memcpy destination is the bare address {address:#x}, which has no size; pass size=<bytes>$",
+            ):
+                stream.memcpy(*arguments)
+
+
 async def test_overlapping_copy_moves_like_memmove() -> None:
     size = 2 * MIB
     async with Rig().open() as device, device.create_stream() as stream:
@@ -323,10 +350,6 @@ async def test_copy_refusals_say_what_where_and_how_to_fix_it() -> None:
                 stream.memcpy(*arguments)
         with pytest.raises(zc.CudaError, match=r"^cudaErrorInvalidValue \(1\): memcpy source: <Buffer 4 bytes at "):
             stream.memcpy(buffer, other.allocate(4))
-        with pytest.raises(
-            TypeError, match=rf"^memcpy source is the bare address {address:#x}, which has no size; pass"
-        ):
-            stream.memcpy(bytearray(4), address)
         with pytest.raises(
             TypeError,
             match=r"^memcpy source must be a Buffer, an address \(int\) or an object with the buffer protocol, got ",

@@ -34,6 +34,7 @@ def test_engine_serves_in_order() -> None:
 
 def test_profiles_are_named_frozen_and_checked() -> None:
     assert link_profile("pcie4-x16").h2d_gbps == 24.0
+    assert link_profile("pcie1-x1").duration_ns("h2d", 200_000_000) == 1_000_020_000
     assert all(name == profile.name for name, profile in zc.LINK_PROFILES.items())
     with pytest.raises(FrozenInstanceError):
         link_profile("pcie4-x16").latency_us = 0.0  # type: ignore[misc]
@@ -43,8 +44,8 @@ def test_profiles_are_named_frozen_and_checked() -> None:
         zc.LinkProfile(name="x", h2d_gbps=1, d2h_gbps=1, latency_us=-1)
     with pytest.raises(
         ValueError,
-        match=r"^no link profile is named 'scsi'; choose one of pcie3-x16, pcie4-x8, pcie4-x16, pcie5-x16, nvlink-c2c,"
-        r" or pass a LinkProfile$",
+        match=r"^no link profile is named 'scsi'; choose one of pcie1-x1, pcie3-x16, pcie4-x8, pcie4-x16, pcie5-x16,"
+        r" nvlink-c2c, or pass a LinkProfile$",
     ):
         link_profile("scsi")
 

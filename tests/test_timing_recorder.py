@@ -10,6 +10,7 @@ import pytest
 from runtime_support import ONE_THREAD, Rig, load
 
 import zcuda_async as zc
+from zcuda_async.timing.timeline import draw_timeline
 
 pytestmark = pytest.mark.anyio
 
@@ -102,6 +103,91 @@ async def test_many_streams_still_make_a_picture(tmp_path: Path) -> None:
     await recorded(recorder, streams=100)
     recorder.write_timeline(tmp_path / "timeline.png")
     assert (tmp_path / "timeline.png").stat().st_size > 1000
+
+
+async def test_phases_lie_between_events_and_go_into_the_trace(tmp_path: Path) -> None:
+    recorder, clock = zc.Recorder(), zc.VirtualClock()
+    async with Rig().open(clock=clock, link=LINK, recorder=recorder) as device:
+        stream, buffer = device.create_stream(), device.allocate(MB)
+        await clock.sleep_ms(2)
+        start = stream.record()
+        stream.memcpy(buffer, bytes(MB))
+        middle = stream.record()
+        stream.memcpy(buffer, bytes(MB))
+        end = stream.record()
+        await end
+        assert recorder.mark("up", start, middle) == zc.Phase("device 0", "up", 2, 3)
+        assert recorder.mark("all", start, end).duration_ms == 2
+    assert [phase.label for phase in recorder.phases] == ["up", "all"]
+    recorder.write_chrome_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    lanes = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    phases = [(lanes[e["pid"], e["tid"]], e["name"], e["ts"], e["dur"]) for e in events if e.get("cat") == "phase"]
+    assert phases == [("phases", "up", 2000, 1000), ("phases", "all", 2000, 2000)]
+    assert next(iter(lanes.values())) == "phases"
+    recorder.clear()
+    assert recorder.phases == ()
+
+
+async def test_phases_that_make_no_sense_are_refused() -> None:
+    recorder, clock = zc.Recorder(), zc.VirtualClock()
+    rig = Rig()
+    async with rig.open(clock=clock, recorder=recorder) as device, rig.open() as other:
+        stream = device.create_stream()
+        start = stream.record()
+        await clock.sleep_ms(1.5)
+        end = stream.record()
+        with pytest.raises(
+            ValueError, match=r"^phase 'x' ends 1\.5 ms before it starts; pass the earlier event first$"
+        ):
+            recorder.mark("x", end, start)
+        with pytest.raises(
+            ValueError,
+            match=r"^phase 'x' is of device 0, which has another recorder or none; pass this one to"
+            r" open_device\(recorder=\.\.\.\)$",
+        ):
+            zc.Recorder().mark("x", start, end)
+        with pytest.raises(
+            zc.CudaError,
+            match=r"^cudaErrorInvalidResourceHandle \(400\): event was never recorded, so it has no time; ",
+        ):
+            recorder.mark("x", device.create_event(), end)
+        with pytest.raises(
+            zc.CudaError, match=r"^cudaErrorInvalidResourceHandle \(400\): event and event belong to different open de"
+        ):
+            recorder.mark("x", start, other.create_stream().record())
+    assert recorder.phases == ()
+
+
+async def test_the_oldest_phases_are_dropped_beyond_the_limit() -> None:
+    recorder = zc.Recorder(limit=2)
+    async with Rig().open(recorder=recorder) as device:
+        event = device.create_stream().record()
+        for label in "abc":
+            recorder.mark(label, event, event)
+    assert [phase.label for phase in recorder.phases] == ["b", "c"]
+
+
+async def test_phases_are_shaded_and_narrow_bars_keep_their_colour() -> None:
+    pytest.importorskip("matplotlib")
+    recorder = zc.Recorder()
+    async with Rig().open(clock=zc.VirtualClock(), link=LINK, recorder=recorder) as device:
+        stream, buffer = device.create_stream(), device.allocate(100 * MB)
+        marks = [stream.record()]
+        for size in (100 * MB, MB // 10, 100 * MB):
+            stream.memcpy(buffer, bytes(size))
+            marks.append(stream.record())
+        await stream.sync()
+    for label, start, end in zip(("first", "narrow", "last"), marks, marks[1:], strict=False):
+        recorder.mark(label, start, end)
+    (axes,) = draw_timeline(recorder.records, phases=recorder.phases).axes
+    assert [text.get_text() for text in axes.texts if text.get_text()[0] in "fnl"] == ["first  100 ms", "last  100 ms"]
+    assert [(round(band.get_x(), 6), round(band.get_width(), 6)) for band in axes.patches] == [
+        (0, 100),
+        (100, 0.1),
+        (100.1, 100),
+    ]
+    assert list(axes.collections[0].get_linewidths()) == [0.6, 0, 0.6]
 
 
 def test_timeline_needs_something_to_draw(tmp_path: Path) -> None:

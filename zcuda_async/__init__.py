@@ -11,19 +11,20 @@ from zcuda_async.errors import CompileError, CudaError, LaunchError, Status
 from zcuda_async.event import Event, elapsed_ms
 from zcuda_async.kernel import Kernel
 from zcuda_async.launch import LaunchConfig
-from zcuda_async.memory.buffer import Buffer, PinnedBuffer
+from zcuda_async.memory.buffer import Buffer, BufferView, PinnedBuffer, PinnedBufferView
 from zcuda_async.module import Module
 from zcuda_async.op import AbandonedError, Op
 from zcuda_async.options import DeviceProperties, EventOptions, MemoryInfo, StreamOptions
 from zcuda_async.stream import Stream
 from zcuda_async.timing.clock import Clock, RealClock, VirtualClock
 from zcuda_async.timing.link import LINK_PROFILES, LinkProfile
-from zcuda_async.timing.recorder import Record, Recorder
+from zcuda_async.timing.recorder import Phase, Record, Recorder
 
 __all__ = (
     "LINK_PROFILES",
     "AbandonedError",
     "Buffer",
+    "BufferView",
     "Clock",
     "CompileError",
     "Context",
@@ -39,7 +40,9 @@ __all__ = (
     "MemoryInfo",
     "Module",
     "Op",
+    "Phase",
     "PinnedBuffer",
+    "PinnedBufferView",
     "RealClock",
     "Record",
     "Recorder",

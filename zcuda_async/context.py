@@ -35,7 +35,7 @@ from anyio.lowlevel import checkpoint
 from zcuda_async.errors import CudaError, LaunchError, Status
 from zcuda_async.executor.base import FaultReporter, LaunchAhead
 from zcuda_async.memory.arena import Arena
-from zcuda_async.memory.buffer import Heap
+from zcuda_async.memory.heap import Heap
 from zcuda_async.op import NS_PER_MS, AbandonedError, Completion, Op
 from zcuda_async.threads import run_blocking
 from zcuda_async.timing.clock import VirtualClock

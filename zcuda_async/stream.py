@@ -99,16 +99,16 @@ class Stream:
     def memcpy(self, destination: object, source: object, size: SupportsIndex | None = None) -> Op[None]:
         """Copy `size` bytes after all earlier work on this stream; returns at once.
 
-        Each end is a `Buffer`, a `PinnedBuffer`, a device or pinned address (int; then `size` is needed), or any
-        C-contiguous object with the buffer protocol.  `size` defaults to the host end's size if only one
-        end is on the host, else to the source's.
+        Each end is a `Buffer`, a `PinnedBuffer`, a view of either, a bare device or pinned address (int), or any
+        C-contiguous object with the buffer protocol.  A bare address has no size; `size` defaults to that of the
+        other end then.  Else it defaults to the host end's if only one end is on the host, and to the source's.
 
         When is host memory read?  A pageable source of up to 2 MiB is read before the call returns, so it may be
         reused at once.  A larger one is read in a thread and must not change until the `Op` is done.  Pinned
         memory is always read in stream order.  A destination is complete when the `Op` is done.
 
         Raises:
-            TypeError: an end is none of these, or an address came without `size`.
+            TypeError: an end is none of these, or both are addresses and `size` is missing.
             CudaError: `cudaErrorInvalidValue` if the copy runs past an end, an address is not allocated, or a
                 host object is not contiguous or not writable; the sticky error after a fault.
             anyio.ClosedResourceError: the stream, its device or a buffer is closed.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, SupportsIndex
+from typing import TYPE_CHECKING, Final, SupportsIndex, TypeGuard
 
 from zcuda_async.errors import CudaError, Status
 from zcuda_async.integers import as_integer
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zcuda_async.context import Context
-    from zcuda_async.memory.buffer import Heap
+    from zcuda_async.memory.heap import Heap
 
 __all__ = ("CopyPlan", "End", "device_range", "plan_copy")
 
@@ -153,9 +153,16 @@ def plan_copy(context: Context, destination: object, source: object, size: Suppo
         anyio.ClosedResourceError: a Buffer is closed.
     """
     asked = None if size is None else _checked_size("memcpy", size)
-    target = _end(context, "destination", destination, asked, writable=True)
-    origin = _end(context, "source", source, asked, writable=False)
+    target = None if _is_address(destination) else _end(context, "destination", destination, writable=True)
+    origin = None if _is_address(source) else _end(context, "source", source, writable=False)
     count = _default_size(target, origin) if asked is None else asked
+    if _is_address(destination):
+        target = _address_end(context, "memcpy", "destination", destination, count)
+    if _is_address(source):
+        origin = _address_end(context, "memcpy", "source", source, count)
+    assert target is not None
+    assert origin is not None
+    assert count is not None, "two addresses without a size were refused"
     _check_room("destination", target, count)
     _check_room("source", origin, count)
     direction = f"{'d' if origin.is_device else 'h'}2{'d' if target.is_device else 'h'}"
@@ -167,7 +174,7 @@ def device_range(context: Context, verb: str, memory: object, size: SupportsInde
     asked = None if size is None else _checked_size(verb, size)
     if isinstance(memory, Buffer):
         end = _buffer_end(context, verb, "destination", memory)
-    elif isinstance(memory, int) and not isinstance(memory, bool):
+    elif _is_address(memory):
         end = _address_end(context, verb, "destination", memory, asked)
     else:
         raise TypeError(
@@ -189,11 +196,14 @@ def _checked_size(verb: str, size: object) -> int:
     return number
 
 
-def _end(context: Context, role: str, memory: object, size: int | None, *, writable: bool) -> End:
+def _is_address(memory: object) -> TypeGuard[int]:
+    return isinstance(memory, int) and not isinstance(memory, bool)
+
+
+def _end(context: Context, role: str, memory: object, *, writable: bool) -> End:
+    """An end that knows its size: all but a bare address."""
     if isinstance(memory, Buffer):
         return _buffer_end(context, "memcpy", role, memory)
-    if isinstance(memory, int) and not isinstance(memory, bool):
-        return _address_end(context, "memcpy", role, memory, size)
     return _pageable_end(role, memory, writable=writable)
 
 
@@ -254,11 +264,12 @@ def _pageable_end(role: str, memory: object, *, writable: bool) -> End:
     return End(False, view.nbytes, data=view)
 
 
-def _default_size(destination: End, source: End) -> int:
-    """The host end's size if only one end is on the host, else the source's."""
-    end = destination if source.is_device and not destination.is_device else source
-    assert end.room is not None, "a bare address comes with a size"
-    return end.room
+def _default_size(destination: End | None, source: End | None) -> int | None:
+    """The size of the end that has one; of two, the host's if just one is on the host, else the source's."""
+    if destination is None or source is None:
+        end = destination or source
+        return None if end is None else end.room
+    return (destination if source.is_device and not destination.is_device else source).room
 
 
 def _check_room(role: str, end: End, size: int, verb: str = "memcpy") -> None:

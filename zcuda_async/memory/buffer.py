@@ -1,25 +1,21 @@
-"""Buffers: owned pieces of the arena, and the heaps that hand them out.
+"""Buffers: owned pieces of the arena, and views, which are parts of them.
 
-Who may touch what: a `Heap` and the `close` of its buffers are safe on every thread; a buffer's count of
-uses belongs to the event loop's thread.  A closed buffer's memory goes back when the last operation that
-uses it has ended, and a pinned buffer's when, besides, the last view of it is gone.
-
-Finalizers may run inside any allocation, also inside the allocator's own lock, so they only note the
-address; `Heap.collect`, which every allocation calls, gives the memory back.
+Who may touch what: the `close` of a buffer is safe on every thread; its count of uses belongs to the event
+loop's thread.  A closed buffer's memory goes back when the last operation that uses it has ended, and a
+pinned buffer's when, besides, the last window on it is gone.  A view owns nothing: it keeps its buffer
+alive, and every use of the view counts as one of the buffer.
 """
 
 from __future__ import annotations
 
 import ctypes
-import threading
+import operator
 import weakref
-from collections import deque
 from typing import TYPE_CHECKING
 
 from anyio import ClosedResourceError
 
 from zcuda_async.errors import CudaError, Status
-from zcuda_async.memory.allocator import ALIGNMENT
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -27,129 +23,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from zcuda_async.memory.allocator import Allocation, Allocator
-    from zcuda_async.memory.arena import Arena
+    from zcuda_async.memory.heap import Heap
 
-__all__ = ("Buffer", "Heap", "PinnedBuffer")
-
-
-class Heap:
-    """One kind of memory of one device: allocates it, and knows its live buffers by address."""
-
-    __slots__ = (
-        "_allocator",
-        "_arena",
-        "_buffers",
-        "_garbage",
-        "_limit",
-        "_lock",
-        "_serial",
-        "_used",
-        "base",
-        "device_name",
-        "is_closed",
-        "kind",
-    )
-
-    def __init__(self, arena: Arena, allocator: Allocator, base: int, limit: int, kind: str, device_name: str) -> None:
-        self._arena = arena
-        self._allocator = allocator
-        self._limit = limit
-        # By address: the number of the buffer that owns the memory now, and the buffer.
-        self._buffers: dict[int, tuple[int, weakref.ref[Buffer]]] = {}
-        self._garbage: deque[tuple[int, int, int]] = deque()
-        self._lock = threading.Lock()
-        self._serial = 0
-        self._used = 0
-        self.base = base
-        self.kind = kind
-        self.device_name = device_name
-        self.is_closed = False
-
-    @property
-    def used_bytes(self) -> int:
-        """Bytes in live buffers, each rounded up to the alignment; what the runtime itself needs does not count."""
-        self.collect()
-        return self._used
-
-    @property
-    def capacity(self) -> int:
-        """Bytes in all."""
-        return self._allocator.capacity
-
-    def __contains__(self, address: int) -> bool:
-        return self.base <= address < self._limit
-
-    def reserve(self, size: int) -> int:
-        """Allocate bare memory and return its address, 0 for size 0."""
-        if size < 0:
-            raise CudaError(Status.cudaErrorInvalidValue, f"cannot allocate {size} bytes; pass a size of at least 0")
-        if self.is_closed:
-            raise ClosedResourceError(f"{self.device_name} is closed; allocate inside its `async with` block")
-        self.collect()
-        return self._allocator.allocate(size) if size else 0
-
-    def register(self, buffer: Buffer) -> int:
-        """Remember a buffer by its address; returns the number that `release` knows it by."""
-        with self._lock:
-            self._serial += 1
-            if buffer.size:
-                self._buffers[buffer.handle] = (self._serial, weakref.ref(buffer))
-                self._used += _rounded(buffer.size)
-            return self._serial
-
-    def find(self, address: int) -> Allocation | None:
-        """The live allocation that holds `address`, or None; what the runtime itself allocated does not count."""
-        allocation = self._allocator.find(address)
-        return allocation if allocation is not None and allocation.address in self._buffers else None
-
-    def find_buffer(self, address: int) -> Buffer | None:
-        """The open buffer that holds `address`, or None."""
-        allocation = self.find(address)
-        if allocation is None:
-            return None
-        entry = self._buffers.get(allocation.address)
-        return None if entry is None else entry[1]()
-
-    def view(self, address: int, size: int) -> memoryview:
-        """A writable window on arena memory; it keeps the mapping alive."""
-        return self._arena.view(address, size) if size else memoryview(bytearray())
-
-    def release(self, address: int, size: int, serial: int) -> None:
-        """Give the memory of buffer number `serial` back, now, once, whoever owns its address by then; any thread."""
-        with self._lock:
-            entry = self._buffers.get(address)
-            if entry is None or entry[0] != serial:
-                return
-            del self._buffers[address]
-            self._used -= _rounded(size)
-        if not self.is_closed:
-            self._allocator.free(address)
-
-    def release_later(self, address: int, size: int, serial: int) -> None:
-        """As `release`, at the next `collect`: safe in finalizers."""
-        self._garbage.append((address, size, serial))
-
-    def collect(self) -> None:
-        """Give back what finalizers left."""
-        garbage = self._garbage
-        while garbage:
-            try:
-                address, size, serial = garbage.popleft()
-            except IndexError:  # another thread was faster
-                return
-            self.release(address, size, serial)
-
-    def close(self) -> None:
-        """Refuse all further allocations; the arena takes the memory back as a whole."""
-        self.is_closed = True
-        with self._lock:
-            self._buffers.clear()
-        self._garbage.clear()
-
-
-def _rounded(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+__all__ = ("Buffer", "BufferView", "PinnedBuffer", "PinnedBufferView")
 
 
 class Buffer:
@@ -158,9 +34,16 @@ class Buffer:
     Pass it to `Stream.memcpy`, `Stream.memset` and `Stream.launch`; it stays allocated until every
     operation that uses it has ended, also after `close`.  A buffer that is garbage collected gives its
     memory back too, so keep it for as long as you use its bare `handle`.  Works as a context manager.
+
+    ``buffer[start:stop]`` is a `BufferView` of the bytes from `start` to `stop`, which may be passed wherever a
+    buffer may.  Negative numbers count from the end.  A slice beyond the end is an error and not, as a list's, cut
+    short: a view is as large as it was asked to be.
     """
 
-    __slots__ = ("__weakref__", "_is_closed", "_serial", "_uses", "handle", "heap", "size")
+    __slots__ = ("__weakref__", "_is_closed", "_owner", "_serial", "_uses", "handle", "heap", "size")
+
+    _owner: Buffer
+    """The buffer whose memory it is; only views have it, as a buffer that refers to itself is not freed at once."""
 
     def __init__(self, heap: Heap, handle: int, size: int) -> None:
         self.handle = handle
@@ -198,6 +81,50 @@ class Buffer:
 
     def _free(self) -> None:
         self.heap.release(self.handle, self.size, self._serial)
+
+    def __getitem__(self, part: slice) -> BufferView:
+        """The bytes `part`, as a view without a copy; they are shared with this buffer.
+
+        Raises:
+            TypeError: `part` is not a slice of ints.
+            ValueError: its step is not 1.
+            IndexError: it begins or ends outside the buffer, or ends before it begins.
+            anyio.ClosedResourceError: the buffer is closed.
+        """
+        return BufferView(self._memory_owner(), *self._locate(part))
+
+    def _memory_owner(self) -> Buffer:
+        """The buffer whose memory it is; ClosedResourceError if that is closed."""
+        if self.is_closed:
+            raise ClosedResourceError(f"{self!r} is closed; allocate a new one")
+        return self
+
+    def _locate(self, part: object) -> tuple[int, int]:
+        """The address and size of a part."""
+        if not isinstance(part, slice):
+            raise TypeError(f"{self!r} is cut by a slice of bytes, got {type(part).__name__}; write buffer[start:stop]")
+        if part.step not in (None, 1):
+            raise ValueError(f"a part of {self!r} is contiguous, got step {part.step}; leave the step out")
+        start = 0 if part.start is None else self._offset("start", part.start)
+        stop = self.size if part.stop is None else self._offset("stop", part.stop)
+        if stop < start:
+            raise IndexError(f"a part of {self!r} cannot stop at byte {stop}, before its start {start}; swap the two")
+        return self.handle + start, stop - start
+
+    def _offset(self, end: str, index: object) -> int:
+        try:
+            asked = operator.index(index)  # type: ignore[arg-type]
+        except TypeError:
+            raise TypeError(
+                f"a part of {self!r} has a {end} in bytes (int), got {type(index).__name__}; convert it with int()"
+            ) from None
+        offset = asked + self.size if asked < 0 else asked
+        if not 0 <= offset <= self.size:
+            raise IndexError(
+                f"a part of {self!r} cannot {end} at {asked}, outside its {self.size} bytes;"
+                f" pass {-self.size} to {self.size}"
+            )
+        return offset
 
     def __array__(self, *arguments: object, **options: object) -> npt.NDArray[Any]:
         """Tell whoever wants to see device memory from the host how to."""
@@ -250,6 +177,10 @@ class PinnedBuffer(Buffer):
         weakref.finalize(memory, heap.release_later, handle, size, self._serial).atexit = False
         self._memory: ctypes.Array[ctypes.c_ubyte] | None = memory
 
+    def __getitem__(self, part: slice) -> PinnedBufferView:
+        """As `Buffer`'s; host and kernels see the part's bytes as they see the buffer's."""
+        return PinnedBufferView(self._memory_owner(), *self._locate(part))
+
     def view(self) -> memoryview:
         """A writable window on all bytes; Python 3.11, whose ``memoryview(buffer)`` knows no such classes, needs it."""
         if self._memory is None or self.is_closed:
@@ -275,3 +206,75 @@ class PinnedBuffer(Buffer):
 
     def __del__(self) -> None:
         """Leave the release to the memory's own finalizer."""
+
+
+class BufferView(Buffer):
+    """`size` bytes of a `Buffer` at address `handle`, made by slicing: ``buffer[start:stop]``.
+
+    It may be passed wherever a buffer may, and sliced again.  It owns no memory: it keeps its buffer from being
+    garbage collected, but once that is closed, using the view raises `anyio.ClosedResourceError`.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, owner: Buffer, handle: int, size: int) -> None:
+        # Not Buffer's: the heap knows the memory by its owner.
+        self.handle = handle
+        self.size = size
+        self.heap = owner.heap
+        self._owner = owner
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the buffer was closed, or its device."""
+        return self._owner.is_closed
+
+    def close(self) -> None:
+        """Refuse: the memory is the buffer's, which other views may be using.
+
+        Raises:
+            CudaError: `cudaErrorInvalidValue`, always.
+        """
+        raise CudaError(
+            Status.cudaErrorInvalidValue, f"{self!r} is a view and owns no memory; close {self._owner!r} instead"
+        )
+
+    def retain(self) -> None:
+        """Note that an operation uses the buffer; ClosedResourceError if it is closed.  Loop thread only."""
+        self._memory_owner().retain()
+
+    def drop(self) -> None:
+        """Note that an operation that used the buffer ended.  Loop thread only."""
+        self._owner.drop()
+
+    def _memory_owner(self) -> Buffer:
+        if self._owner.is_closed:
+            raise ClosedResourceError(f"{self!r} is a view of {self._owner!r}, which is closed; allocate a new one")
+        return self._owner
+
+    def __enter__(self) -> Self:
+        self.close()
+        return self
+
+    def __del__(self) -> None:
+        """Nothing to give back."""
+
+
+class PinnedBufferView(BufferView, PinnedBuffer):
+    """`size` bytes of a `PinnedBuffer` at address `handle`, made by slicing: ``buffer[start:stop]``.
+
+    It is a `BufferView` that the host sees, by `view` and ``numpy.asarray``, as it sees the buffer.
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, part: slice) -> PinnedBufferView:
+        """As `Buffer`'s."""
+        return PinnedBufferView(self._memory_owner(), *self._locate(part))
+
+    def view(self) -> memoryview:
+        """A writable window on the part's bytes; it keeps the buffer's memory, as the buffer's own does."""
+        owner = self._memory_owner()
+        assert isinstance(owner, PinnedBuffer)
+        start = self.handle - owner.handle
+        return owner.view()[start : start + self.size]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ("ENGINE_NAMES", "KIND_NAMES", "MARKS")
+__all__ = ("ENGINE_NAMES", "KIND_NAMES", "MARKS", "PHASES")
 
 ENGINE_NAMES: Final = {"h2d": "copy engine h2d", "d2h": "copy engine d2h", "d2d": "copy engine d2d"}
 
@@ -20,3 +20,6 @@ KIND_NAMES: Final = {
 
 MARKS: Final = frozenset({"record", "wait"})
 """Kinds that take no time."""
+
+PHASES: Final = "phases"
+"""The lane of the phases in a trace."""

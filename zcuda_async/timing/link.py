@@ -55,6 +55,8 @@ LINK_PROFILES: Final[Mapping[str, LinkProfile]] = MappingProxyType(
         profile.name: profile
         for profile in (
             # name, host to device and back in GB/s as large pinned copies reach it, microseconds per copy
+            # (pcie1-x1 is for demonstrations: a copy takes about as long as a CPU takes for its bytes' kernels)
+            _profile("pcie1-x1", 0.2, 0.2, 20.0),
             _profile("pcie3-x16", 12.0, 12.5, 10.0),
             _profile("pcie4-x8", 12.0, 12.5, 8.0),
             _profile("pcie4-x16", 24.0, 25.0, 8.0),

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from os import PathLike
 
-    from zcuda_async.timing.recorder import Record
+    from zcuda_async.timing.recorder import Phase, Record
 
-__all__ = ("write_timeline",)
+__all__ = ("draw_timeline", "write_timeline")
 
 COLOURS: Final = {
     "h2d": "#4c8bc0",
@@ -29,28 +29,45 @@ _INK: Final = "#2b2f36"
 _GRID: Final = "#d9dce1"
 _WIDTH: Final = 12.0  # inches
 _LANE: Final = 0.42  # inches
+_DPI: Final = 150
+_PIXELS: Final = _WIDTH * _DPI * 0.88
+"""About as wide is the part of the picture that has the bars."""
+_EDGE_FROM: Final = 3.0
+"""A bar has a white edge if it is at least so many pixels wide."""
+_BANDS: Final = ("#eaf1f8", "#fbf0e6")
+"""The shades of phases, by turns."""
 _LABEL_FROM: Final = 0.055
 """A bar carries its label if it is at least this part of the width."""
 _MOST_LANES: Final = 64
 
 
-def write_timeline(records: Iterable[Record], path: str | PathLike[str], *, title: str | None = None) -> None:
-    """Draw the records that take time; see `Recorder.write_timeline`."""
+def write_timeline(
+    records: Iterable[Record], path: str | PathLike[str], *, phases: Iterable[Phase] = (), title: str | None = None
+) -> None:
+    """Draw the timeline into a file; see `Recorder.write_timeline`."""
+    draw_timeline(records, phases=phases, title=title).savefig(path)
+
+
+def draw_timeline(records: Iterable[Record], *, phases: Iterable[Phase] = (), title: str | None = None) -> Any:
+    """A matplotlib figure of the records that take time, over the phases."""
     bars = [record for record in records if record.kind not in MARKS]
     if not bars:
         raise ValueError("nothing that takes time was recorded; open the device with recorder=... and run something")
     figure_class = _figure_class()
-    lanes = _lanes(bars)
-    start = min(bar.started_ms for bar in bars)
-    span = max(max(bar.finished_ms for bar in bars) - start, 1e-6)
-    height = 1.35 + _LANE * len(lanes)
-    figure = figure_class(figsize=(_WIDTH, height), dpi=150, facecolor="white", layout="constrained")
+    lanes, bands = _lanes(bars), sorted(phases, key=lambda phase: phase.started_ms)
+    spans: list[Record | Phase] = [*bars, *bands]
+    start = min(each.started_ms for each in spans)
+    span = max(max(each.finished_ms for each in spans) - start, 1e-6)
+    height = 1.35 + _LANE * (len(lanes) + bool(bands))
+    figure = figure_class(figsize=(_WIDTH, height), dpi=_DPI, facecolor="white", layout="constrained")
     axes = figure.add_subplot()
     palette = _palette(bars)
     _draw_bars(axes, lanes, start, span, palette)
     _style(axes, lanes, span, title or f"{span:.4g} ms on {bars[0].device}")
+    if bands:
+        _draw_bands(axes, bands, start, span)
     _legend(axes, palette)
-    figure.savefig(path)
+    return figure
 
 
 def _figure_class() -> Any:
@@ -106,9 +123,27 @@ def _draw_bars(
     for row, (_, bars) in enumerate(lanes):
         intervals = [(bar.started_ms - start, max(bar.duration_ms, span * 5e-4)) for bar in bars]
         colours = [_colour(bar, palette) for bar in bars]
-        axes.broken_barh(intervals, (row - 0.36, 0.72), facecolors=colours, edgecolor="white", linewidth=0.6)
+        edges = [_edge_points(width / span * _PIXELS) for _, width in intervals]
+        axes.broken_barh(intervals, (row - 0.36, 0.72), facecolors=colours, edgecolor="white", linewidths=edges)
         for bar, (left, width) in zip(bars, intervals, strict=True):
             _label(axes, bar, left + width / 2, row, width / span)
+
+
+def _edge_points(pixels: float) -> float:
+    """How thick the white edge of a bar of this width is, in points: on narrow bars thin, or nothing would be left."""
+    return 0.0 if pixels < _EDGE_FROM else min(0.6, pixels * 0.08)
+
+
+def _draw_bands(axes: Any, bands: Sequence[Phase], start: float, span: float) -> None:
+    """Shade the phases from top to bottom, and name them in a row of their own above the lanes."""
+    bottom, _ = axes.get_ylim()
+    axes.set_ylim(bottom, -1.35)
+    for index, band in enumerate(bands):
+        left, right = band.started_ms - start, band.finished_ms - start
+        axes.axvspan(left, right, facecolor=_BANDS[index % len(_BANDS)], edgecolor="none", zorder=0)
+        text = f"{band.label}  {band.duration_ms:.4g} ms"
+        if len(text) <= (right - left) / span * 150:
+            axes.text((left + right) / 2, -0.95, text, ha="center", va="center", fontsize=9, color=_INK, clip_on=True)
 
 
 def _label(axes: Any, bar: Record, centre: float, row: int, share: float) -> None:

@@ -6,21 +6,24 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zcuda_async.timing.lanes import ENGINE_NAMES, MARKS
+from zcuda_async.timing.lanes import ENGINE_NAMES, MARKS, PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from os import PathLike
 
-    from zcuda_async.timing.recorder import Record
+    from zcuda_async.timing.recorder import Phase, Record
 
 __all__ = ("chrome_trace", "write_chrome_trace")
 
 
-def chrome_trace(records: Iterable[Record]) -> dict[str, object]:
-    """The trace as plain data: a process per device, a thread per stream and per copy engine, times in µs."""
+def chrome_trace(records: Iterable[Record], phases: Iterable[Phase] = ()) -> dict[str, object]:
+    """The trace as plain data, times in µs.
+
+    A process per device; in it a thread for its phases, if it has any, one per stream and one per copy engine.
+    """
     lanes = _Lanes()
-    events: list[dict[str, Any]] = []
+    events = [_phase(phase, *lanes.of(phase.device, PHASES)) for phase in phases]
     for record in records:
         events.append(_event(record, *lanes.of(record.device, record.stream)))
         if record.engine is not None:
@@ -28,9 +31,9 @@ def chrome_trace(records: Iterable[Record]) -> dict[str, object]:
     return {"traceEvents": lanes.names + events, "displayTimeUnit": "ms"}
 
 
-def write_chrome_trace(records: Iterable[Record], path: str | PathLike[str]) -> None:
+def write_chrome_trace(records: Iterable[Record], path: str | PathLike[str], phases: Iterable[Phase] = ()) -> None:
     """Write `chrome_trace` to a file."""
-    Path(path).write_text(json.dumps(chrome_trace(records)), encoding="utf-8")
+    Path(path).write_text(json.dumps(chrome_trace(records, phases)), encoding="utf-8")
 
 
 def _event(record: Record, process: int, thread: int) -> dict[str, Any]:
@@ -50,6 +53,18 @@ def _event(record: Record, process: int, thread: int) -> dict[str, Any]:
     if record.kind in MARKS:
         return {**event, "ph": "i", "s": "t"}
     return {**event, "ph": "X", "dur": record.duration_ms * 1e3}
+
+
+def _phase(phase: Phase, process: int, thread: int) -> dict[str, Any]:
+    return {
+        "name": phase.label,
+        "cat": "phase",
+        "pid": process,
+        "tid": thread,
+        "ph": "X",
+        "ts": phase.started_ms * 1e3,
+        "dur": phase.duration_ms * 1e3,
+    }
 
 
 class _Lanes:

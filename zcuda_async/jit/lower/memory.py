@@ -24,6 +24,9 @@ __all__ = ("MEMORY", "Place", "place", "space_of", "spread")
 
 _SPACES: Final = ("global", "shared", "local", "param", "const")
 _LINE: Final = 64
+_OFF: Final = "zeroinitializer"
+"""What lanes that do not load get.  Not poison: it would spread to masks (false and poison is poison)."""
+
 _AHEAD: Final = 8
 """How many iterations ahead a loop's loads are prefetched."""
 _TAGS: Final = {"global": "!tbaa !3", "shared": "!tbaa !5", "local": "!tbaa !7", "const": "!tbaa !3"}
@@ -252,7 +255,7 @@ def _load_consecutive(
         loaded = builder.call(
             wide,
             f"llvm.masked.load.{wide.suffix}.p0",
-            [("ptr", pointer), ("i32", str(size)), (wide.of("i1"), _repeat(group, mask, count)), (wide, "poison")],
+            [("ptr", pointer), ("i32", str(size)), (wide.of("i1"), _repeat(group, mask, count)), (wide, _OFF)],
             tag,
         )
     if count == 1:
@@ -275,7 +278,7 @@ def _gather(group: Group, kind: Type, pointers: str, size: int, mask: str | None
     return group.builder.call(
         kind,
         f"llvm.masked.gather.{kind.suffix}.v{kind.lanes}p0",
-        [(f"<{kind.lanes} x ptr>", pointers), ("i32", str(size)), (truth, mask or truth.const(1)), (kind, "poison")],
+        [(f"<{kind.lanes} x ptr>", pointers), ("i32", str(size)), (truth, mask or truth.const(1)), (kind, _OFF)],
         tag,
     )
 
