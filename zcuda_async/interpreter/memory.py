@@ -31,7 +31,6 @@ SHARED_WINDOW: Final = 1 << 55
 
 LOCAL_WINDOW: Final = 1 << 56
 PARAM_WINDOW: Final = 1 << 57
-_WINDOW_SIZE: Final = 1 << 40
 _SPACES: Final = ("global", "shared", "local", "param", "const")
 
 
@@ -109,7 +108,7 @@ def access(thread: Thread, space: str, address: int, size: int, data: bytes | No
         for name, base, window in windows:
             if space == name:
                 return _in_window(window, address, size, data)
-            if not space and base <= address < base + _WINDOW_SIZE:
+            if not space and base <= address < base + len(window):
                 return _in_window(window, address - base, size, data)
     if data is None:
         return launch.memory.load(address, size)

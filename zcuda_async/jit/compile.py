@@ -61,9 +61,9 @@ def inspect_module(text: str, filename: str = "<ptx>") -> ModuleInfo:
             image[at : at + len(variable.initial)] = variable.initial
         for where, symbol, addend in variable.relocations:
             if symbol not in offsets:
-                raise PtxError(
-                    f"the address of {symbol} in an initialiser is not supported yet", filename, variable.span, text
-                )
+                line = text.splitlines()[variable.span.line - 1]
+                message = f"the address of {symbol} in an initialiser is not supported yet"
+                raise PtxError(message, filename, variable.span, line)
             relocations.append((at + where, offsets[symbol] + addend))
     kernels = tuple(_kernel_info(module, function) for function in module.functions if function.is_entry)
     return ModuleInfo(kernels, tuple(variables), bytes(image), tuple(relocations))

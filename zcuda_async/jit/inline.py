@@ -42,6 +42,10 @@ _BUILT_IN: Final = {"__assertfail": "assert"}
 """Functions that the compiler knows, and the kind of trap that a call of them is."""
 
 
+_NOT_YET: Final = {"vprintf": "printf", "malloc": "malloc", "free": "free"}
+"""Functions of CUDA's device runtime that are known, but missing here, and what a program calls them."""
+
+
 class RefusedCallError(Exception):
     """A call cannot be expanded: the instruction and the reason."""
 
@@ -128,6 +132,8 @@ class _Expansion:
             self.body.append(replace(call, opcode="trap", modifiers=(_BUILT_IN[target.name],), operands=()))
             return
         callee = self.functions.get(target.name)
+        if target.name in _NOT_YET:
+            raise RefusedCallError(written, f"{_NOT_YET[target.name]} in kernels is not supported yet")
         if callee is None:
             raise RefusedCallError(
                 written, f"the function {target.name} has no body here, and is not one that is built in"

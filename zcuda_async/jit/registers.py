@@ -8,12 +8,21 @@ from typing import Final
 from zcuda_async.jit.cfg import Block, ControlFlow
 from zcuda_async.ptx.ir import Address, Instruction, Operand, Register, VectorOperand
 
-__all__ = ("live_at_entry", "reads", "sources", "writes")
+__all__ = ("CARRY", "live_at_entry", "reads", "reads_carry", "sources", "writes")
 
 _NO_RESULT: Final = frozenset(
     {"bar", "barrier", "bra", "brkpt", "call", "exit", "fence", "membar", "nanosleep", "pmevent", "prefetch"}
     | {"prefetchu", "red", "ret", "st", "trap", "cp", "discard"}
 )
+
+
+CARRY: Final = Register("%cc.cf", "pred")
+"""The carry flag, which ``add.cc`` and friends set and ``addc`` and friends read, as a register."""
+
+
+def reads_carry(instruction: Instruction) -> bool:
+    """Whether the instruction adds or subtracts the carry flag."""
+    return instruction.opcode in ("addc", "subc", "madc")
 
 
 def has_result(instruction: Instruction) -> bool:
@@ -44,6 +53,8 @@ def writes(instruction: Instruction) -> list[Register]:
     found = list(_registers(instruction.operands[0])) if has_result(instruction) else []
     if isinstance(instruction.second_destination, Register):
         found.append(instruction.second_destination)
+    if instruction.has("cc"):
+        found.append(CARRY)
     return found
 
 
@@ -52,6 +63,8 @@ def reads(instruction: Instruction) -> list[Register]:
     found = [register for operand in sources(instruction) for register in _registers(operand)]
     if instruction.guard is not None:
         found.append(instruction.guard.register)
+    if reads_carry(instruction):
+        found.append(CARRY)
     return found
 
 

@@ -15,7 +15,7 @@ from zcuda_async.jit.cfg import Block, ControlFlow
 from zcuda_async.jit.geometry import Geometry
 from zcuda_async.jit.layout import KernelLayout
 from zcuda_async.jit.pending import Pending, find_pending
-from zcuda_async.jit.registers import live_at_entry, sources, writes
+from zcuda_async.jit.registers import CARRY, live_at_entry, reads_carry, sources, writes
 from zcuda_async.ptx.ir import (
     TYPE_BITS,
     Address,
@@ -25,6 +25,7 @@ from zcuda_async.ptx.ir import (
     Register,
     SpecialRegister,
     Symbol,
+    VectorOperand,
 )
 
 __all__ = ("UNIFORM", "VARYING", "Analysis", "Shape", "analyse")
@@ -156,6 +157,8 @@ class Transfer:
             if operand.name in self.local:  # every lane has its own frame
                 return Shape(self.local_size, self.geometry.parts == 1, None, 16)
             return Shape(0, True, None, 16)
+        if isinstance(operand, VectorOperand):
+            return _lanewise([self.of(element) for element in operand.elements])
         return VARYING
 
     def special(self, name: str) -> Shape:
@@ -205,6 +208,8 @@ class Transfer:
     def result(self, instruction: Instruction) -> Shape:
         """The shape of what an instruction computes, guard and mask apart."""
         operands = [self.of(operand) for operand in sources(instruction)]
+        if reads_carry(instruction):
+            operands.append(self.of(CARRY))
         rule = _RULES.get(instruction.opcode)
         if rule is not None:
             return rule(self, instruction, operands)
@@ -258,12 +263,9 @@ def _rule_shl(_: Transfer, instruction: Instruction, operands: list[Shape]) -> S
 
 
 def _rule_mov(_: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
-    if len(operands) != 1 or not isinstance(instruction.operands[0], Register):
-        return _lanewise(operands)
     source = instruction.operands[1]
-    if isinstance(source, Register | Immediate | SpecialRegister | Symbol):
-        return operands[0]
-    return VARYING
+    is_plain = isinstance(source, Register | Immediate | SpecialRegister | Symbol)
+    return operands[0] if is_plain and isinstance(instruction.operands[0], Register) else _lanewise(operands)
 
 
 def _rule_convert(transfer: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from zcuda_async.jit.registers import reads_carry
 from zcuda_async.ptx.ir import Instruction
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ Lowering = Callable[["Group", Instruction], None]
 """Emits one instruction for all parts of a group."""
 
 from zcuda_async.jit.lower.atomic import ATOMIC  # noqa: E402
+from zcuda_async.jit.lower.carry import EXTENDED  # noqa: E402
 from zcuda_async.jit.lower.compare import COMPARE, predicate_logic  # noqa: E402
 from zcuda_async.jit.lower.convert import CONVERT  # noqa: E402
 from zcuda_async.jit.lower.faults import FAULTS  # noqa: E402
@@ -29,6 +31,7 @@ LOWER: Final[Mapping[str, Mapping[str, Lowering]]] = MappingProxyType(
     {
         "float": FLOATING,
         "integer": {**INTEGER, **COMPARE, **CONVERT, **MEMORY, **ATOMIC, **WARP, **FAULTS},
+        "extended": EXTENDED,
         "predicate": {opcode: predicate_logic(opcode) for opcode in ("and", "or", "xor", "not", "mov")},
     }
 )
@@ -44,6 +47,8 @@ def lowering_of(instruction: Instruction) -> Lowering | None:
     first = instruction.types[0] if instruction.types else ""
     if first == "pred" and instruction.opcode in LOWER["predicate"]:
         return LOWER["predicate"][instruction.opcode]
+    if instruction.has("cc") or reads_carry(instruction):
+        return EXTENDED[instruction.opcode]
     if first in _FLOATS and instruction.opcode in FLOATING:
         return FLOATING[instruction.opcode]
     if "f" in first and first not in _FLOATS and instruction.opcode not in _ANY_TYPE:

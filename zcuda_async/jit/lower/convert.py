@@ -11,7 +11,6 @@ from zcuda_async.jit.lower.floating import flush, saturate
 from zcuda_async.jit.lower.half import NARROW, narrow, round_to_odd, widen
 from zcuda_async.jit.lower.lanewise import lanewise
 from zcuda_async.jit.lower.special import worker_field
-from zcuda_async.jit.shapes import Shape
 from zcuda_async.ptx.ir import TYPE_BITS, Instruction, VectorOperand
 
 if TYPE_CHECKING:
@@ -48,15 +47,15 @@ def _copy(group: Group, instruction: Instruction) -> None:
 def _pack(group: Group, instruction: Instruction, source: VectorOperand) -> None:
     """The elements side by side, the first in the low bits."""
     builder = group.builder
-    shape = Shape(None, False)
-    whole = group.vector(llvm_type(instruction.types[0]))
+    shape = group.plain(instruction)
+    whole = group.type_for(llvm_type(instruction.types[0]), shape)
     width = whole.bits // len(source.elements)
     values = []
-    for part in range(group.parts):
+    for part in range(group.count(shape)):
         total = whole.const(0)
         for index, element in enumerate(source.elements):
-            piece = group.read(element, f"i{width}", part, vector=True)
-            wide = builder.cast("zext", group.vector(f"i{width}"), piece, whole)
+            piece = group.read(element, f"i{width}", part, vector=shape.stride is None)
+            wide = builder.cast("zext", whole.of(f"i{width}"), piece, whole)
             total = builder.binary("or", whole, total, builder.binary("shl", whole, wide, whole.const(width * index)))
         values.append(total)
     group.write(instruction.operands[0], values, whole.elem, shape, instruction.guard)
@@ -64,11 +63,14 @@ def _pack(group: Group, instruction: Instruction, source: VectorOperand) -> None
 
 def _unpack(group: Group, instruction: Instruction, destination: VectorOperand) -> None:
     builder = group.builder
-    shape = Shape(None, False)
-    whole = group.vector(llvm_type(instruction.types[0]))
+    shape = group.plain(instruction)
+    whole = group.type_for(llvm_type(instruction.types[0]), shape)
     width = whole.bits // len(destination.elements)
-    narrow = group.vector(f"i{width}")
-    sources = [group.read(instruction.operands[1], whole.elem, part, vector=True) for part in range(group.parts)]
+    narrow = whole.of(f"i{width}")
+    sources = [
+        group.read(instruction.operands[1], whole.elem, part, vector=shape.stride is None)
+        for part in range(group.count(shape))
+    ]
     for index, element in enumerate(destination.elements):
         values = [
             builder.cast("trunc", whole, builder.binary("lshr", whole, value, whole.const(width * index)), narrow)

@@ -12,7 +12,7 @@ from zcuda_async.ptx.ir import TYPE_BITS, Instruction
 if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
 
-__all__ = ("INTEGER",)
+__all__ = ("INTEGER", "multiply")
 
 
 def _is_signed(instruction: Instruction) -> bool:
@@ -51,7 +51,7 @@ def _add(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[
     return builder.binary(instruction.opcode, kind, args[0], args[1])
 
 
-def _product(builder: Builder, instruction: Instruction, kind: Type, a: str, b: str) -> tuple[Type, str]:
+def multiply(builder: Builder, instruction: Instruction, kind: Type, a: str, b: str) -> tuple[Type, str]:
     """``mul`` in its three forms: (type, value)."""
     if not instruction.has("wide") and not instruction.has("hi"):
         return kind, builder.binary("mul", kind, a, b)
@@ -66,11 +66,11 @@ def _product(builder: Builder, instruction: Instruction, kind: Type, a: str, b: 
 
 
 def _mul(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
-    return _product(builder, instruction, kind, args[0], args[1])[1]
+    return multiply(builder, instruction, kind, args[0], args[1])[1]
 
 
 def _mad(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
-    wide, product = _product(builder, instruction, kind, args[0], args[1])
+    wide, product = multiply(builder, instruction, kind, args[0], args[1])
     if instruction.has("sat"):
         return builder.intrinsic("sadd.sat", wide, product, args[2])
     return builder.binary("add", wide, product, args[2])
