@@ -13,12 +13,18 @@ import pytest
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 PROGRAMS = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-OUTPUTS = ["[5. 5. 5.]\n", "[0. 1. 2. 3. 4. 5. 6. 7.]\n"]
+OUTPUTS = [
+    "[5. 5. 5.]\n",
+    "cudaErrorIllegalAddress (700): illegal address 0x0 in block 0 of saxpy\n",
+    "[ 1.  3.  5.  7.  9. 11. 13. 15.]\n",
+]
 
 
 @pytest.mark.pool
 @pytest.mark.slow
-@pytest.mark.parametrize(("program", "output"), list(zip(PROGRAMS, OUTPUTS, strict=True)), ids=["async", "legacy"])
+@pytest.mark.parametrize(
+    ("program", "output"), list(zip(PROGRAMS, OUTPUTS, strict=True)), ids=["async", "fault", "legacy"]
+)
 def test_the_programs_run(program: str, output: str) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-W", "error", "-c", program]
