@@ -26,7 +26,7 @@ import anyio.to_thread
 import numpy as np
 import uvicorn
 from images import ImageKernels, Pixels, grid_over
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 from starlette.applications import Starlette
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -146,6 +146,9 @@ def decode(data: bytes, most_pixels: int) -> Pixels:
             return np.array(upright.convert("RGB").convert("RGBA"))
     except Image.DecompressionBombError:
         raise _too_many_pixels("far more", most_pixels) from None
+    except UnidentifiedImageError as error:  # its text is about our buffer, not about the upload
+        message = "not an image that can be decoded: unknown format; send a PNG or JPEG, for example"
+        raise HTTPException(400, message) from error
     except _BAD_IMAGE as error:
         raise HTTPException(400, f"not an image that can be decoded: {error}") from error
 

@@ -77,7 +77,7 @@ class Result:
     frames: int = 0
     cuts: list[int] = field(default_factory=list)
     most_waiting: int = 0
-    """The most frames that waited before the device at once."""
+    """The most frames at once that were made but not yet submitted; 0 if making them is the slowest stage."""
     seconds: float = 0.0
 
 
@@ -197,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rate = result.frames / result.seconds
     print(f"{result.frames} of {film.frames} frames in {result.seconds:.2f} s: {rate:.0f} frames/s")
     print(f"cuts before frames {', '.join(map(str, result.cuts)) or 'none'}")
-    print(f"at most {result.most_waiting} frames waited for {options.streams} streams")
+    print(f"frames made but not yet submitted: at most {result.most_waiting} (limit {FRAMES_WAITING})")
     if not is_complete:
         print(f"ended early: --timeout {options.timeout:g} s were over")
 

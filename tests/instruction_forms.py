@@ -299,6 +299,8 @@ def kernel_of(
         if spec.second:
             destination += f"|%e{index}"
             lines.append(f".reg .pred %e{index};")
+        if spec.opcode in ("addc", "subc", "madc"):  # a carry that differs from lane to lane
+            lines.append("add.cc.u32 %i8, %i0, 0xFFFFFFF0;")
         lines.append(f"{spec.spelling} {destination}, {', '.join(operands)};")
         lines += _stores(spec, index, count)
     return "\n".join([*lines, "done:", "ret;", "}", ""])

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from zcuda_async.executor.native import NativeCode
 from zcuda_async.interpreter import Interpreter, RegionMemory
 from zcuda_async.jit.abi import LAUNCH, LAUNCH_SIZE, WORKER, WORKER_SIZE
+from zcuda_async.jit.cfg import is_warp_barrier
 from zcuda_async.jit.compile import generate_ir, inspect_module
 from zcuda_async.jit.function import ENTRY
 from zcuda_async.jit.host import host_target
@@ -79,7 +80,7 @@ class Buffers:
         self._protect(0)
         for array, count, size in zip(arrays, pages, self.sizes, strict=True):
             end = (at + count) * _PAGE
-            start = (end - size) & ~15
+            start = (end - size) & ~31
             self._map[start : start + size] = array.tobytes()
             self.addresses.append(self._base + start)
             self._protect(at + count)
@@ -167,7 +168,7 @@ def compiled(case: Case, target_name: str = "host", parts: int | None = None) ->
     """The kernel's machine code, loaded.  Where there are warp-level instructions, `parts` is at least a warp."""
     where = target(target_name)
     instructions = (item for item in case.function.body if isinstance(item, Instruction))
-    if parts is not None and any(item.opcode in WARP_OPCODES for item in instructions):
+    if parts is not None and any(item.opcode in WARP_OPCODES or is_warp_barrier(item) for item in instructions):
         parts = max(parts, 32 // where.lanes)
     ir, suspends, _ = generate_ir(case.text, "<test>", case.kernel, case.block, target=where, parts=parts)
     code = NativeCode(assemble(ir, where, suspends=suspends), ENTRY)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, TypeVar
 
 import numpy as np
-
 from jit_harness import Case
 
 __all__ = ("Chooser", "Program", "SeededChooser", "make_program", "smaller")
@@ -238,6 +237,15 @@ _PROLOGUE: Final = f"""
 .version 8.0
 .target sm_90
 .address_size 64
+.func (.param .b32 result) mix(.param .b32 first, .param .b32 second)
+{{
+.reg .b32 %r<6>; .reg .pred %p<2>;
+ld.param.b32 %r0, [first]; ld.param.b32 %r1, [second]; and.b32 %r2, %r1, 3; mov.u32 %r3, 7;
+setp.lt.s32 %p0, %r0, 100; @%p0 bra SMALL;
+xor.b32 %r3, %r0, %r1; st.param.b32 [result], %r3; ret;
+SMALL: setp.eq.u32 %p1, %r2, 0; @%p1 bra OUT; mad.lo.u32 %r3, %r3, 5, %r0; sub.u32 %r2, %r2, 1; bra SMALL;
+OUT: st.param.b32 [result], %r3; ret;
+}}
 .visible .entry k(.param .u64 in, .param .u64 out, .param .u64 floats, .param .u64 doubles, .param .u64 cells,
                   .param .u32 n)
 {{
@@ -296,7 +304,7 @@ class _Maker:
     """Builds statements; `depth` is how deep they may nest."""
 
     chooser: Chooser
-    barriers: str  # none, uniform, divergent
+    barriers: str  # none, uniform, divergent, warp
     returns: bool
     warps: bool
     block: Triple
@@ -355,9 +363,11 @@ class _Maker:
         makers: list[Callable[[], str]] = [self.integers] * 5
         makers += [self.longs, self.longs, self.floats, self.floats, self.doubles, self.halves, self.conversion]
         makers += [self.predicates, self.selection, self.load, self.load, self.load, self.store, self.own_shared]
-        makers += [self.local, self.reduction, self.own_atomic]
+        makers += [self.local, self.reduction, self.own_atomic, self.call]
         if self.barriers == "divergent" or (self.barriers == "uniform" and uniform):
             makers += [lambda: "bar.sync 0;"] * 2
+        if self.barriers == "warp":
+            makers += [lambda: "bar.warp.sync 0xffffffff;"] * 2
         if uniform and self.barriers == "uniform":
             makers += [self.exchange] * 3
         if uniform and self.warps:
@@ -541,6 +551,14 @@ class _Maker:
             + self.guard(f"red.global.{name} [%a15+{base}], {self.register()};")
         )
 
+    def call(self) -> str:
+        """A device function, with a loop and two ways out of its own."""
+        return (
+            "{ .param .b32 a; .param .b32 b; .param .b32 c; "
+            f"st.param.b32 [a], {self.register()}; st.param.b32 [b], {self.register()}; "
+            f"call (c), mix, (a, b); ld.param.b32 {self.register()}, [c]; }}"
+        )
+
     def own_atomic(self) -> str:
         name = self.pick(("add.u32", "exch.b32", "max.u32", "inc.u32", "dec.u32", "xor.b32"))
         where = self.pick(("global", "shared"))
@@ -640,10 +658,10 @@ def make_program(chooser: Chooser, *, size: int = 12, depth: int = 3) -> Program
         return options[chooser.integer(0, len(options) - 1)]
 
     block = pick(SHAPES)
-    barriers = pick(("none", "uniform", "divergent"))
+    barriers = pick(("none", "uniform", "uniform", "divergent", "divergent", "warp"))
     returns = chooser.integer(0, 2) == 0
     # Lanes at a block barrier and lanes at a warp-level instruction would wait for each other.
-    warps = pick((False, True)) and barriers != "divergent"
+    warps = pick((False, True)) and barriers not in ("divergent", "warp")
     maker = _Maker(chooser, barriers, returns, warps, block)
     statements = tuple(maker.statement(depth, uniform=True, in_loop=False) for _ in range(chooser.integer(1, size)))
     grid = pick(((1, 1, 1), (2, 1, 1), (3, 1, 1)))

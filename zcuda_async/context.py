@@ -32,6 +32,7 @@ import anyio
 import anyio.to_thread
 from anyio.lowlevel import checkpoint
 
+from zcuda_async.callbacks import start_soon
 from zcuda_async.errors import CudaError, LaunchError, Status
 from zcuda_async.executor.base import FaultReporter, LaunchAhead
 from zcuda_async.memory.arena import Arena
@@ -284,8 +285,8 @@ class Context:
 
     def start_task(self, function: Callable[..., Coroutine[Any, Any, None]], *arguments: object) -> None:
         """Run an async function in the background; a virtual clock stands still meanwhile."""
+        start_soon(self.task_group, self._run_task, function, *arguments)
         self.clock.begin_work()
-        self.task_group.start_soon(self._run_task, function, *arguments)
 
     async def _run_task(self, function: Callable[..., Coroutine[Any, Any, None]], *arguments: object) -> None:
         try:
@@ -434,8 +435,8 @@ class Context:
 
     def run_copy(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         """Move bytes in a thread; `done` is called on the loop thread.  Closing waits for it."""
-        self._copies += 1
         self.start_task(self._copy_task, work, done)
+        self._copies += 1
 
     async def _copy_task(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         error: BaseException | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,8 @@ __all__ = ("Module",)
 
 _WORD: Final = struct.Struct("<Q")
 _IMAGE_INLINE: Final = 1 << 20
+_PATH_ENDS: Final = (".ptx", ".cu", ".cubin", ".fatbin", ".txt")
+_CUDA_SOURCE: Final = re.compile(r"__global__|__device__|^\s*#\s*include\b", re.MULTILINE)
 
 
 class _Loading(Completion["ModuleInfo"]):
@@ -150,6 +153,8 @@ class Module:
             if info.globals_image:
                 await self._place(info)
         except Exception as error:  # noqa: BLE001 - it belongs to whoever asks for a kernel
+            if isinstance(error, CompileError) and error.__cause__ is not None:
+                error = _with_hint(error, self._text)
             self._loading.fail(error)
             self.context.note_failure(self._loading)
         except BaseException:
@@ -185,6 +190,20 @@ class Module:
 
     def __repr__(self) -> str:
         return f"<Module {self._filename}>"
+
+
+def _with_hint(error: CompileError, text: str) -> CompileError:
+    """The same error, with what to do where the text is obviously something else than PTX."""
+    hint = ""
+    if text and "\n" not in text.strip() and text.rstrip().endswith(_PATH_ENDS):
+        hint = f"{text.strip()!r} looks like a path: load_ptx takes the text, so pass pathlib.Path(...).read_text()"
+    elif _CUDA_SOURCE.search(text):
+        hint = "the text looks like CUDA C++: compile it with `nvcc -ptx` and load the .ptx file's text"
+    if not hint:
+        return error
+    hinted = CompileError(error.code, f"{error.detail}\nhint: {hint}")
+    hinted.__cause__ = error.__cause__
+    return hinted
 
 
 def decode_ptx(text: object, filename: str) -> str:

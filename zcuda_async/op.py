@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import anyio
 from anyio.lowlevel import checkpoint
 
+from zcuda_async.callbacks import start_soon
 from zcuda_async.errors import CudaError, Status
 
 if TYPE_CHECKING:
@@ -373,7 +374,7 @@ class Op(Completion[R]):
             )
 
     def _callback_failed(self, error: Exception) -> None:
-        self.stream.context.task_group.start_soon(_raise, error)
+        start_soon(self.stream.context.task_group, _raise, error)
 
     def __repr__(self) -> str:
         return f"<Op {self.label} on {self.stream.name}: {OpState(self._state).name.lower()}>"

@@ -176,8 +176,8 @@ def _raise_compile_error(answer: Header, subject: str) -> None:
         cause = PtxError(fields["message"], fields["filename"], Span(*fields["span"]), fields["source_line"])
         raise CompileError(Status.cudaErrorInvalidPtx, str(cause)) from cause
     if "internal_error" in answer:
-        detail = f"the compiler failed on {subject}: {answer['internal_error']}; this is a bug in the compiler"
-        error = CompileError(Status.cudaErrorInvalidPtx, detail)
+        detail = f"internal compiler error on {subject}: {answer['internal_error']}; please report it with the PTX text"
+        error = CompileError(Status.cudaErrorUnknown, detail)
         error.add_note(answer["traceback"])
         raise error
 
@@ -329,7 +329,7 @@ def _process_error(subject: str, position: int, failure: str, output: str) -> Co
     # Answers come in order, so the oldest request is the one that was being compiled.
     when = "while it compiled" if position == 0 else "before it came to"
     detail = f"the compiler process {failure} {when} {subject}; the next request starts a new one"
-    error = CompileError(Status.cudaErrorInvalidPtx, detail)
+    error = CompileError(Status.cudaErrorUnknown, detail)
     if output:
         error.add_note(f"its last output:\n{output}")
     return error

@@ -11,6 +11,7 @@ import anyio
 import anyio.lowlevel
 from anyio import CapacityLimiter, to_thread
 
+from zcuda_async.callbacks import start_soon
 from zcuda_async.errors import Status
 from zcuda_async.executor.base import Fault, LaunchRequest, LaunchResult
 from zcuda_async.executor.protocol import BLOCK_OFFSET, CURRENT, NO_BLOCK
@@ -93,7 +94,7 @@ class InlineExecutor:
         self._queue.append(slot)
         if self._idle is None:
             self._idle = anyio.Event()
-            self._task_group.start_soon(self._work, self._idle)
+            start_soon(self._task_group, self._work, self._idle)
 
     async def reset(self) -> None:
         """Let the running launch end early, answer the others with a fault, and forget the fault."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import anyio
 
+from zcuda_async.callbacks import start_soon
 from zcuda_async.errors import Status
 from zcuda_async.executor.base import Fault, LaunchRequest, LaunchResult
 from zcuda_async.executor.codes import CodeTable, KnownCode
@@ -112,7 +113,7 @@ class PoolExecutor:
         if self._is_closed:
             raise anyio.ClosedResourceError
         if self._fault is not None:
-            self._task_group.start_soon(_answer, on_done, _failed(self._fault))
+            start_soon(self._task_group, _answer, on_done, _failed(self._fault))
             return
         if self._crew.victim is not None:
             self._held.append(on_done)
@@ -251,7 +252,7 @@ class PoolExecutor:
 
     def _on_death(self, crew: Crew) -> None:
         if crew is self._crew:
-            self._task_group.start_soon(self._fail, crew)
+            start_soon(self._task_group, self._fail, crew)
 
     async def _fail(self, crew: Crew) -> None:
         with anyio.CancelScope(shield=True):

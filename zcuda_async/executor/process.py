@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from zcuda_async.callbacks import start_soon
 from zcuda_async.executor.child import spawn_child
 from zcuda_async.executor.protocol import REPLY, WorkerArguments
 from zcuda_async.executor.readiness import notify_closing, watch_readable
@@ -129,7 +130,7 @@ class WorkerProcess:
             return  # The worker died; `receive` sees that and ends.
         if sent < len(message):
             self._unsent += message[sent:]
-            self._task_group.start_soon(self._flush)
+            start_soon(self._task_group, self._flush)
 
     async def _flush(self) -> None:
         with self._waits():

@@ -13,6 +13,8 @@ from typing import Final
 
 import anyio
 
+from zcuda_async.callbacks import run_on_asyncio
+
 __all__ = ("notify_closing", "watch_readable")
 
 _watched: Final[dict[int, asyncio.Future[None]]] = {}
@@ -64,7 +66,7 @@ async def _watch_with_callback(sock: socket.socket, on_readable: Callable[[], bo
             ended.set_exception(error)
 
     fd = sock.fileno()
-    loop.add_reader(fd, step)
+    run_on_asyncio(loop.add_reader, fd, step)
     _watched[fd] = ended
     try:
         await ended

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 import anyio
 import anyio.lowlevel
 
+from zcuda_async.callbacks import start_soon
 from zcuda_async.errors import Status
 from zcuda_async.executor.base import Fault, LaunchRequest, LaunchResult
 
@@ -64,7 +65,7 @@ class StubExecutor:
         self.launches.append(request)
         self._waiting.append(on_done)
         if len(self._waiting) == 1:
-            self._task_group.start_soon(self._answer)
+            start_soon(self._task_group, self._answer)
 
     async def _answer(self) -> None:
         self._answer_all(None)

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Final
 
+from zcuda_async.interpreter.calls import leave
 from zcuda_async.interpreter.memory import SHARED_WINDOW, Memory
+from zcuda_async.interpreter.program import Programs
 from zcuda_async.interpreter.steps import make_step
 from zcuda_async.interpreter.thread import (
     WARP,
@@ -15,14 +17,13 @@ from zcuda_async.interpreter.thread import (
     AtWarp,
     Block,
     DeadlockError,
-    Exited,
+    Frame,
     InterpreterError,
     Launch,
-    Step,
     Thread,
     line_of,
 )
-from zcuda_async.ptx.ir import Function, Guard, Instruction, Label, Module, Variable
+from zcuda_async.ptx.ir import Guard, Instruction, Label, Module
 
 __all__ = ("Interpreter", "supports")
 
@@ -40,37 +41,12 @@ def supports(instruction: Instruction) -> bool:
     return True
 
 
-class _Program:
-    """A function's instructions as steps; made when first reached, so unused ones need no meaning."""
-
-    def __init__(self, function: Function) -> None:
-        self.instructions = [item for item in function.body if isinstance(item, Instruction)]
-        self.labels: dict[str, int] = {}
-        place = 0
-        for item in function.body:
-            if isinstance(item, Label):
-                self.labels[item.name] = place
-            else:
-                place += 1
-        self._steps: list[Step | None] = [None] * len(self.instructions)
-
-    def step(self, place: int) -> Step:
-        found = self._steps[place]
-        if found is None:
-            instruction = self.instructions[place]
-            try:
-                found = self._steps[place] = make_step(instruction, place, self.labels)
-            except LookupError as error:
-                raise InterpreterError(f"{line_of(instruction)}: not supported ({error})") from error
-        return found
-
-
 class Interpreter:
     """Runs the kernels of one module, for people who want to know what they should have computed."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._programs: dict[str, _Program] = {}
+        self._programs: dict[str, Programs] = {}
 
     def launch(
         self,
@@ -107,63 +83,40 @@ class Interpreter:
         function = next((f for f in self._module.functions if f.name == kernel and f.is_entry), None)
         if function is None:
             raise KeyError(kernel)
-        variables = (*self._module.variables, *function.variables)
-        shared, shared_size = _shared_layout(variables)
-        local, local_size = _place([v for v in variables if v.space == "local"], 0)
+        programs = self._programs.setdefault(kernel, Programs(self._module, function))
         launch = Launch(
-            function=function,
+            kernel=programs.codes[kernel],
+            codes=programs.codes,
             grid=grid,
             block=block,
             params=params,
             memory=memory,
             symbols=dict(symbols or {}),
-            shared=shared,
-            shared_size=shared_size,
+            shared_size=programs.shared_size,
             dynamic_shared=dynamic_shared,
-            local=local,
-            local_size=local_size,
+            local_size=programs.local_size,
             shared_window=shared_window,
             strict=strict,
         )
-        program = self._programs.setdefault(kernel, _Program(function))
         for z, y, x in product(*(range(size) for size in reversed(grid))):
-            _BlockRun(program, launch, (x, y, z), step_limit).run()
-
-
-def _place(variables: list[Variable], start: int) -> tuple[dict[str, int], int]:
-    """Addresses of variables one after another, and the end."""
-    addresses, end = {}, start
-    for variable in variables:
-        end = -(-end // variable.align) * variable.align
-        addresses[variable.name] = end
-        end += variable.size or 0
-    return addresses, end
-
-
-def _shared_layout(variables: tuple[Variable, ...]) -> tuple[dict[str, int], int]:
-    """Static shared variables, then the place where all the dynamic ones begin."""
-    shared = [variable for variable in variables if variable.space == "shared"]
-    addresses, end = _place([variable for variable in shared if variable.size is not None], 0)
-    dynamic = [variable for variable in shared if variable.size is None]
-    if dynamic:
-        align = max(16, *(variable.align for variable in dynamic))
-        end = -(-end // align) * align
-        addresses.update((variable.name, end) for variable in dynamic)
-    return addresses, end
+            _BlockRun(launch, (x, y, z), step_limit).run()
 
 
 class _BlockRun:
     """One block's threads and their progress."""
 
-    def __init__(self, program: _Program, launch: Launch, index: tuple[int, int, int], step_limit: int | None) -> None:
-        self.program = program
+    def __init__(self, launch: Launch, index: tuple[int, int, int], step_limit: int | None) -> None:
         self.step_limit = step_limit
         self.block = Block(launch, index, bytearray(launch.shared_size + launch.dynamic_shared))
         self.block.threads.extend(self._threads(launch))
 
     def _threads(self, launch: Launch) -> Iterator[Thread]:
+        code = launch.kernel
+        params = launch.params + bytes(max(0, code.param_size - len(launch.params)))
         for index, (z, y, x) in enumerate(product(*(range(size) for size in reversed(launch.block)))):
-            yield Thread(self.block, index, (x, y, z), bytearray(launch.local_size))
+            local = bytearray(launch.local_size + code.frame_size)
+            frame = Frame(code, launch.local_size, 0)
+            yield Thread(self.block, index, (x, y, z), local, bytearray(params), frame)
 
     def run(self) -> None:
         """Let threads run until they wait, then see who can go on; until all are through."""
@@ -178,15 +131,17 @@ class _BlockRun:
 
     def _run_thread(self, thread: Thread) -> None:
         """Run a thread until it waits, ends, or has had its turn."""
-        program = self.program
         for _ in range(_TURN):
-            if thread.pc >= len(program.instructions):
-                thread.waiting = Exited()
-                return
+            frame = thread.frame
+            if frame.pc >= len(frame.code.instructions):
+                thread.waiting = leave(thread)
+                if thread.waiting is not None:
+                    return
+                continue
             if thread.steps == self.step_limit:
                 raise InterpreterError(f"thread {thread.tid} has run {thread.steps} instructions, which is the limit")
-            instruction, step = program.instructions[thread.pc], program.step(thread.pc)
-            thread.pc += 1
+            instruction, step = frame.code.instructions[frame.pc], frame.code.step(frame.pc)
+            frame.pc += 1
             thread.steps += 1
             if instruction.guard is not None and not self._holds(thread, instruction.guard, instruction):
                 continue
@@ -195,6 +150,8 @@ class _BlockRun:
             except InterpreterError as error:
                 error.add_note(f"{line_of(instruction)}, thread {thread.tid} of block {self.block.index}")
                 raise
+            except LookupError as error:
+                raise InterpreterError(f"{line_of(instruction)}: {error}") from error
             if thread.waiting is not None:
                 return
 
@@ -262,7 +219,7 @@ class _BlockRun:
         return bool(groups)
 
     def _place(self, thread: Thread) -> str:
-        return line_of(self.program.instructions[thread.pc - 1])
+        return line_of(thread.frame.code.instructions[thread.frame.pc - 1])
 
     def _describe(self) -> str:
         places: dict[str, int] = defaultdict(int)

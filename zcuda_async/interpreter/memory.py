@@ -103,7 +103,7 @@ def access(thread: Thread, space: str, address: int, size: int, data: bytes | No
         windows = (
             ("shared", launch.shared_window, thread.block.shared),
             ("local", LOCAL_WINDOW, thread.local),
-            ("param", PARAM_WINDOW, launch.params),
+            ("param", PARAM_WINDOW, thread.params),
         )
         for name, base, window in windows:
             if space == name:
@@ -116,13 +116,11 @@ def access(thread: Thread, space: str, address: int, size: int, data: bytes | No
     return data
 
 
-def _in_window(window: bytearray | bytes, offset: int, size: int, data: bytes | None) -> bytes:
+def _in_window(window: bytearray, offset: int, size: int, data: bytes | None) -> bytes:
     if not 0 <= offset <= len(window) - size:
         raise IndexError(f"offset {offset:#x} of a window of {len(window)} bytes")
     if data is None:
         return bytes(window[offset : offset + size])
-    if not isinstance(window, bytearray):
-        raise IndexError("parameters cannot be written")
     window[offset : offset + size] = data
     return data
 

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from zcuda_async.interpreter.bits import Factory, is_float, mask, number
+from zcuda_async.interpreter.calls import call_step, ret_step
 from zcuda_async.interpreter.compare import COMPARE
 from zcuda_async.interpreter.convert import CONVERT
 from zcuda_async.interpreter.floating import FLOATING
 from zcuda_async.interpreter.integer import INTEGER
 from zcuda_async.interpreter.memory import LOCAL_WINDOW, PARAM_WINDOW, access, space_of, update_of
+from zcuda_async.interpreter.operands import address_of, place_of, reader, writer
 from zcuda_async.interpreter.thread import (
     AtBarrier,
     AtWarp,
@@ -22,10 +24,7 @@ from zcuda_async.interpreter.thread import (
     TrapError,
     Wait,
     Writer,
-    address_of,
     line_of,
-    reader,
-    writer,
 )
 from zcuda_async.interpreter.warp import EXCHANGES
 from zcuda_async.ptx.ir import Address, Immediate, Instruction, Label, Operand, Symbol, VectorOperand
@@ -168,10 +167,7 @@ def _place_in(thread: Thread, space: str, operand: Operand) -> str:
     if space != "symbol":
         return space
     assert isinstance(operand, Address)
-    name = getattr(operand.base, "name", "")
-    launch = thread.block.launch
-    found = (("shared", launch.shared), ("local", launch.local), ("global", launch.symbols))
-    return next((where for where, names in found if name in names), "param")
+    return place_of(thread, getattr(operand.base, "name", ""))[0]
 
 
 def _elements(operand: Operand) -> tuple[Operand, ...]:
@@ -253,7 +249,7 @@ def _branch_step(instruction: Instruction, _: int, labels: Mapping[str, int]) ->
     place = labels[target.name]
 
     def step(thread: Thread) -> None:
-        thread.pc = place
+        thread.frame.pc = place
 
     return step
 
@@ -310,12 +306,17 @@ def _vote_finisher(instruction: Instruction) -> Callable[[Thread, list[bool]], N
     return lambda thread, votes: write(thread, rule(votes))
 
 
+_ANY_PLACE: Final = -1
+"""Lanes may meet at different ``bar.warp.sync`` instructions, if only the masks agree."""
+
+
 def _warp_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> Step:
     exchange = EXCHANGES[instruction.opcode](instruction)
     sources = _sources(instruction)
     has_result = bool(form_of(instruction).row.destinations)
     writers = _destinations(instruction) if has_result else []
     is_free = instruction.opcode == "activemask"
+    where = _ANY_PLACE if instruction.has("warp") else place
 
     def finish(thread: Thread, results: tuple[int, ...]) -> None:
         for write, result in zip(writers, results, strict=False):
@@ -323,15 +324,16 @@ def _warp_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> St
 
     def step(thread: Thread) -> Wait:
         operands = tuple(read(thread) for read in sources)
-        return AtWarp(place, None if is_free else operands[-1], operands, exchange, finish)
+        return AtWarp(where, None if is_free else operands[-1], operands, exchange, finish)
 
     return step
 
 
 _SPECIAL_STEPS: Final[dict[str, StepFactory]] = {
     "ld": _load_step, "ldu": _load_step, "st": _store_step, "atom": _atomic_step, "red": _atomic_step,
-    "cvta": _cvta_step, "bra": _branch_step, "ret": _exit_step, "exit": _exit_step, "trap": _trap_step,
-    "bar": _barrier_step, "barrier": _barrier_step, "shfl": _warp_step, "vote": _warp_step, "match": _warp_step,
+    "cvta": _cvta_step, "bra": _branch_step, "ret": ret_step, "call": call_step, "exit": _exit_step,
+    "trap": _trap_step, "bar": _barrier_step, "barrier": _barrier_step, "shfl": _warp_step, "vote": _warp_step,
+    "match": _warp_step,
     "redux": _warp_step, "elect": _warp_step, "activemask": _warp_step,
     **dict.fromkeys(
         ("membar", "fence", "prefetch", "prefetchu", "nanosleep", "brkpt", "pmevent", "discard", "applypriority"),

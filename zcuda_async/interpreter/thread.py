@@ -6,22 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from zcuda_async.interpreter.bits import mask
-from zcuda_async.interpreter.exact import FORMATS
 from zcuda_async.interpreter.memory import Memory
-from zcuda_async.ptx.ir import (
-    TYPE_BITS,
-    Function,
-    Immediate,
-    Instruction,
-    Operand,
-    Register,
-    Sink,
-    SpecialRegister,
-    Symbol,
-    VectorOperand,
-)
-from zcuda_async.ptx.table_syntax import TYPE_WIDTHS
+from zcuda_async.ptx.ir import Instruction, Operand, Param
 
 __all__ = (
     "AtBarrier",
@@ -29,9 +15,12 @@ __all__ = (
     "Block",
     "DeadlockError",
     "Exited",
+    "Frame",
+    "FunctionCode",
     "InterpreterError",
     "Launch",
     "MemoryFaultError",
+    "Place",
     "Reader",
     "Step",
     "Thread",
@@ -39,8 +28,7 @@ __all__ = (
     "UndefinedRegisterError",
     "Wait",
     "Writer",
-    "reader",
-    "writer",
+    "line_of",
 )
 
 WARP: Final = 32
@@ -67,19 +55,50 @@ class DeadlockError(InterpreterError):
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a variable is: an offset in its state space, or in a function's frame of that space."""
+
+    space: str
+    offset: int
+    size: int = 0
+    in_frame: bool = False
+
+
+@dataclass(slots=True)
+class FunctionCode:
+    """A function: its instructions, and the places of the variables that it can name.
+
+    `first_place` numbers its first instruction within the module.  A call takes `frame_size` bytes of
+    local memory and `param_size` bytes for parameters, return values and ``.param`` variables.
+    """
+
+    name: str
+    instructions: list[Instruction]
+    first_place: int
+    variables: dict[str, Place]
+    params: tuple[Param, ...]
+    returns: tuple[Param, ...]
+    frame_size: int
+    param_size: int
+
+    def step(self, at: int) -> Step:
+        """The step of instruction `at`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """What all blocks of a launch share; `symbols` are the addresses of module variables."""
 
-    function: Function
+    kernel: FunctionCode
+    codes: Mapping[str, FunctionCode]
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     params: bytes
     memory: Memory
     symbols: Mapping[str, int]
-    shared: Mapping[str, int]
     shared_size: int
     dynamic_shared: int
-    local: Mapping[str, int]
     local_size: int
     shared_window: int
     strict: bool
@@ -133,18 +152,39 @@ Wait = Exited | AtBarrier | AtWarp
 
 
 @dataclass(slots=True, eq=False)
+class Frame:
+    """One call of a function: its registers, and where its part of local and param memory begins."""
+
+    code: FunctionCode
+    local_base: int
+    param_base: int
+    registers: dict[str, int] = field(default_factory=dict)
+    pc: int = 0
+    results: tuple[Operand, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
 class Thread:
-    """One thread; `index` is its place in the block, `carry` the condition-code register."""
+    """One thread; `index` is its place in the block, `carry` the condition-code register.
+
+    `frames` are the calls it is in, the innermost last; `frame` and `registers` belong to that one.
+    """
 
     block: Block
     index: int
     tid: tuple[int, int, int]
     local: bytearray
-    registers: dict[str, int] = field(default_factory=dict)
-    pc: int = 0
+    params: bytearray
+    frame: Frame
+    frames: list[Frame] = field(default_factory=list)
     carry: int = 0
     steps: int = 0
     waiting: Wait | None = None
+
+    @property
+    def registers(self) -> dict[str, int]:
+        """The registers of the function that the thread is in."""
+        return self.frame.registers
 
     @property
     def lane(self) -> int:
@@ -160,147 +200,6 @@ class Thread:
 Step = Callable[[Thread], Wait | None]
 Reader = Callable[[Thread], int]
 Writer = Callable[[Thread, int], None]
-
-
-# ---------------------------------------------------------------------- operands
-
-
-def reader(operand: Operand, ptx_type: str, *, negated: bool = False) -> Reader:
-    """How to get an operand's bits, as wide as `ptx_type`."""
-    width = TYPE_WIDTHS[ptx_type] if ptx_type else 64
-    if negated:
-        plain = reader(operand, ptx_type)
-        return lambda thread: plain(thread) ^ 1
-    match operand:
-        case Register(name):
-            return _register_reader(name, mask(width))
-        case Immediate():
-            bits = _immediate_bits(operand, ptx_type)
-            return lambda _: bits
-        case SpecialRegister(name):
-            special = _special_reader(name)
-            return lambda thread: special(thread) & mask(width)
-        case Symbol(name, offset):
-            return lambda thread: (address_of(thread, name) + offset) & mask(width)
-        case VectorOperand(elements):
-            return _pack_reader(elements, width)
-        case _:
-            raise LookupError(f"operand {operand!r}")
-
-
-def _register_reader(name: str, ones: int) -> Reader:
-    def read(thread: Thread) -> int:
-        try:
-            return thread.registers[name] & ones
-        except KeyError:
-            if thread.block.launch.strict:
-                raise UndefinedRegisterError(f"register {name} is read before it is written") from None
-            return 0
-
-    return read
-
-
-def _pack_reader(elements: tuple[Operand, ...], width: int) -> Reader:
-    part = width // len(elements)
-    readers = [reader(element, f"b{part}") for element in elements]
-    return lambda thread: sum(read(thread) << part * at for at, read in enumerate(readers))
-
-
-def _immediate_bits(operand: Immediate, ptx_type: str) -> int:
-    """A constant in a type: floating-point literals are rounded to it if it is narrower."""
-    ones = mask(TYPE_WIDTHS[ptx_type] if ptx_type else 64)
-    if ptx_type == "pred":
-        return int(operand.value != 0)
-    if not operand.float_bits:
-        return int(operand.value) & ones
-    own = "f32" if operand.float_bits == 32 else "f64"
-    if ptx_type not in FORMATS or ptx_type == own:
-        return operand.bits
-    return FORMATS[ptx_type].encode(FORMATS[own].decode(operand.bits))
-
-
-def writer(operand: Operand | None, ptx_type: str) -> Writer:
-    """How to store a result of type `ptx_type`, extended to its register's width."""
-    match operand:
-        case Register(name, register_type):
-            width, full = TYPE_WIDTHS[ptx_type], TYPE_BITS[register_type]
-            if full <= width or ptx_type[0] != "s":
-                return lambda thread, bits: thread.registers.__setitem__(name, bits)
-            top, high = 1 << (width - 1), mask(full) ^ mask(width)
-            return lambda thread, bits: thread.registers.__setitem__(name, bits | high if bits & top else bits)
-        case VectorOperand(elements):
-            part = TYPE_WIDTHS[ptx_type] // len(elements)
-            return _unpack_writer([writer(element, f"b{part}") for element in elements], part)
-        case Sink() | None:
-            return lambda _thread, _bits: None
-        case _:
-            raise LookupError(f"destination {operand!r}")
-
-
-def _unpack_writer(writers: list[Writer], part: int) -> Writer:
-    def write(thread: Thread, bits: int) -> None:
-        for at, write_one in enumerate(writers):
-            write_one(thread, bits >> part * at & mask(part))
-
-    return write
-
-
-def address_of(thread: Thread, name: str) -> int:
-    """A variable's address in its own state space (global and const addresses are generic)."""
-    launch = thread.block.launch
-    for offsets in (launch.shared, launch.local, launch.symbols):
-        if name in offsets:
-            return offsets[name]
-    for param in launch.function.params:
-        if param.name == name:
-            return param.offset
-    raise InterpreterError(f"variable {name} has no address in this launch")
-
-
-# ---------------------------------------------------------------------- special registers
-
-
-def _threads(thread: Thread) -> int:
-    x, y, z = thread.block.launch.block
-    return x * y * z
-
-
-_SPECIAL: Final[dict[str, Reader]] = {
-    "%laneid": lambda t: t.lane,
-    "%warpid": lambda t: t.index // WARP,
-    "%nwarpid": lambda t: -(-_threads(t) // WARP),
-    "%smid": lambda _: 0,
-    "%nsmid": lambda _: 1,
-    "%gridid": lambda _: 0,
-    "%lanemask_eq": lambda t: 1 << t.lane,
-    "%lanemask_lt": lambda t: mask(t.lane),
-    "%lanemask_le": lambda t: mask(t.lane + 1),
-    "%lanemask_ge": lambda t: mask(WARP) ^ mask(t.lane),
-    "%lanemask_gt": lambda t: mask(WARP) ^ mask(t.lane + 1),
-    "%clock": lambda t: t.steps,
-    "%clock_hi": lambda t: t.steps >> 32,
-    "%clock64": lambda t: t.steps,
-    "%dynamic_smem_size": lambda t: t.block.launch.dynamic_shared,
-    "%total_smem_size": lambda t: t.block.launch.shared_size + t.block.launch.dynamic_shared,
-}
-_TRIPLES: Final[dict[str, Callable[[Thread], tuple[int, int, int]]]] = {
-    "%tid": lambda t: t.tid,
-    "%ntid": lambda t: t.block.launch.block,
-    "%ctaid": lambda t: t.block.index,
-    "%nctaid": lambda t: t.block.launch.grid,
-}
-
-
-def _special_reader(name: str) -> Reader:
-    if name in _SPECIAL:
-        return _SPECIAL[name]
-    stem, _, axis = name.partition(".")
-    if stem in _TRIPLES and axis:
-        triple, at = _TRIPLES[stem], "xyz".index(axis)
-        return lambda thread: triple(thread)[at]
-    if name.startswith("%envreg"):
-        return lambda _: 0
-    raise LookupError(f"special register {name}")
 
 
 def line_of(instruction: Instruction) -> str:

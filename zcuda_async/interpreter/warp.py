@@ -131,7 +131,7 @@ EXCHANGES: Final[dict[str, Callable[[Instruction], Exchange]]] = {
     "match": _match,
     "redux": _redux,
     "elect": _elect,
-    "activemask": _to_all(lambda lanes: sum(1 << lane for lane in lanes)),
+    "activemask": lambda _: lambda lanes: dict.fromkeys(lanes, (sum(1 << lane for lane in lanes),)),
     "bar": lambda _: lambda lanes: dict.fromkeys(lanes, ()),
 }
 """By opcode; ``bar`` is ``bar.warp.sync``."""

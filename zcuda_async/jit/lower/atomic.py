@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from zcuda_async.jit.builder import Type, llvm_type
 from zcuda_async.jit.lower.memory import Place, place, space_of, spread
 from zcuda_async.jit.shapes import VARYING
-from zcuda_async.ptx.ir import TYPE_BITS, Instruction, Register
+from zcuda_async.ptx.ir import TYPE_BITS, Instruction, Register, VectorOperand
 
 if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
@@ -58,7 +58,8 @@ def atomic(group: Group, instruction: Instruction) -> None:
 def _describe(group: Group, instruction: Instruction) -> _Atomic:
     operation = next((name for name in _OPERATIONS if instruction.has(name)), None)
     ptx_type = instruction.types[0]
-    if operation is None or ptx_type not in _TYPES:
+    is_vector = any(isinstance(operand, VectorOperand) for operand in instruction.operands)
+    if operation is None or ptx_type not in _TYPES or is_vector:
         raise group.refuse(instruction, "this atomic operation is not supported yet")
     destination = instruction.operands[0]
     wanted = instruction.opcode == "atom" and isinstance(destination, Register) and destination.name in group.read_names

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Builder, Type
 from zcuda_async.jit.lower.lanewise import Compute, lanewise
-from zcuda_async.ptx.ir import TYPE_BITS, Instruction
+from zcuda_async.ptx.ir import TYPE_BITS, Guard, Instruction, Register
 
 if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
+    from zcuda_async.jit.lower.group import Group
 
 __all__ = ("INTEGER", "multiply")
 
@@ -278,6 +279,31 @@ def _lop3(builder: Builder, instruction: Instruction, kind: Type, args: Sequence
     return total
 
 
+_plain_lop3 = lanewise(_lop3, source_types=lambda i: [i.types[0]] * 4)
+
+
+def lop3(group: Group, instruction: Instruction) -> None:
+    """``lop3``; its second form also gives p = (d != 0) op q."""
+    boolean = next((name for name in ("or", "and") if instruction.has(name)), None)
+    if boolean is None:
+        _plain_lop3(group, instruction)
+        return
+    shape, extra = group.plain(instruction), instruction.operands[5]
+    vector = shape.stride is None
+    if not isinstance(extra, Register):
+        raise group.refuse(instruction, "a constant as the predicate operand is not supported yet")
+    kind = Type("i32", group.lanes if vector else 0)
+    guard = Guard(extra, 5 in instruction.negated_operands)
+    values, flags = [], []
+    for part in range(group.count(shape)):
+        args = [group.read(operand, "i32", part, vector=vector) for operand in instruction.operands[1:4]]
+        values.append(_lop3(group.builder, instruction, kind, args))
+        truth = group.builder.compare("icmp ne", kind, values[-1], kind.const(0))
+        flags.append(group.builder.binary(boolean, kind.of("i1"), truth, group.predicate(guard, part, vector=vector)))
+    group.write(instruction.operands[0], values, "i32", shape, instruction.guard)
+    group.write(instruction.second_destination, flags, "i1", shape, instruction.guard)
+
+
 def _funnel(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
     low, high, amount = args
     if instruction.has("wrap"):
@@ -395,7 +421,7 @@ INTEGER: Final[dict[str, Lowering]] = {
     "brev": lanewise(_brev),
     "bfe": lanewise(_bfe, source_types=_bfe_sources),
     "bfi": lanewise(_bfi, source_types=_bfi_sources),
-    "lop3": lanewise(_lop3, source_types=lambda i: [i.types[0]] * 4),
+    "lop3": lop3,
     "shf": lanewise(_funnel, source_types=lambda i: [i.types[0]] * 3),
     "prmt": lanewise(_prmt, source_types=lambda i: [i.types[0]] * 3),
     "sad": lanewise(_sad),

@@ -186,6 +186,8 @@ def redux(group: Group, instruction: Instruction) -> None:
     builder = group.builder
     shape = group.plain(instruction)
     ptx_type = instruction.types[0]
+    if ptx_type == "f32":
+        raise group.refuse(instruction, "a reduction of .f32 is not supported yet")
     kind = group.vector(llvm_type(ptx_type))
     operation = next(name for name in ("add", "min", "max", "and", "or", "xor") if instruction.has(name))
     sign = ("s" if ptx_type[0] == "s" else "u") if operation in ("min", "max") else ""

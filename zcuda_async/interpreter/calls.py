@@ -1,0 +1,76 @@
+"""Calls of device functions: a frame for each, arguments and results by way of ``.param`` memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from zcuda_async.interpreter.operands import address_of, reader, writer
+from zcuda_async.interpreter.thread import Exited, Frame, Step, Thread, TrapError, Wait, line_of
+from zcuda_async.ptx.ir import Instruction, Operand, Param, Symbol, VectorOperand
+
+__all__ = ("call_step", "leave", "ret_step")
+
+
+def ret_step(_: Instruction, __: int, ___: Mapping[str, int]) -> Step:
+    """``ret``: back to the caller, or the end of the thread."""
+    return leave
+
+
+def call_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
+    """``call (results), function, (arguments)``: a new frame, with the arguments copied into it."""
+    results, callee, arguments = instruction.operands[:3]
+    if not isinstance(callee, Symbol):
+        raise LookupError("a call through a pointer")
+    assert isinstance(results, VectorOperand)
+    assert isinstance(arguments, VectorOperand)
+
+    def step(thread: Thread) -> None:
+        code = thread.block.launch.codes.get(callee.name)
+        if code is None:
+            raise _without_body(instruction, callee.name)
+        caller = thread.frame
+        frame = Frame(code, len(thread.local), len(thread.params), results=results.elements)
+        values = [
+            _argument(thread, operand, param) for operand, param in zip(arguments.elements, code.params, strict=True)
+        ]
+        thread.local.extend(bytes(code.frame_size + -code.frame_size % 16))
+        thread.params.extend(bytes(code.param_size))
+        for param, value in zip(code.params, values, strict=True):
+            start = frame.param_base + param.offset
+            thread.params[start : start + param.size] = value
+        thread.frames.append(caller)
+        thread.frame = frame
+
+    return step
+
+
+def _without_body(instruction: Instruction, name: str) -> Exception:
+    if name == "__assertfail":
+        return TrapError(f"{line_of(instruction)}: a device assertion failed")
+    return LookupError(f"{line_of(instruction)}: function {name} has no body")
+
+
+def _argument(thread: Thread, operand: Operand, param: Param) -> bytes:
+    """The bytes of an argument: a ``.param`` variable's, or a register's or constant's."""
+    if isinstance(operand, Symbol):
+        start = address_of(thread, operand.name) + operand.offset
+        return bytes(thread.params[start : start + param.size])
+    return reader(operand, param.type)(thread).to_bytes(param.size, "little")
+
+
+def leave(thread: Thread) -> Wait | None:
+    """End the innermost call: its return values go where the caller wants them.  A kernel's own end is the thread's."""
+    if not thread.frames:
+        return Exited()
+    frame, thread.frame = thread.frame, thread.frames.pop()
+    for operand, result in zip(frame.results, frame.code.returns, strict=True):
+        start = frame.param_base + frame.code.variables[result.name].offset
+        data = bytes(thread.params[start : start + result.size])
+        if isinstance(operand, Symbol):
+            at = address_of(thread, operand.name) + operand.offset
+            thread.params[at : at + len(data)] = data
+        else:
+            writer(operand, result.type)(thread, int.from_bytes(data, "little"))
+    del thread.local[frame.local_base :]
+    del thread.params[frame.param_base :]
+    return None
