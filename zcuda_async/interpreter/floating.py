@@ -38,6 +38,8 @@ def _relu(form: Format, bits: int) -> int:
 
 def wrap(instruction: Instruction, ptx_type: str, compute: Exact) -> Compute:
     """Decode, compute exactly, round; with what ``.ftz``, ``.sat`` and ``.relu`` ask for."""
+    if instruction.has("oob"):
+        raise LookupError(".oob")
     form, mode, flushes = FORMATS[ptx_type], rounding(instruction), instruction.has("ftz")
 
     def run(*operands: int) -> int:

@@ -21,6 +21,7 @@ from zcuda_async.jit.lower.compare import COMPARE, predicate_logic  # noqa: E402
 from zcuda_async.jit.lower.convert import CONVERT  # noqa: E402
 from zcuda_async.jit.lower.faults import FAULTS  # noqa: E402
 from zcuda_async.jit.lower.floating import FLOATING  # noqa: E402
+from zcuda_async.jit.lower.halfmath import HALF, HALF_TYPES  # noqa: E402
 from zcuda_async.jit.lower.integer import INTEGER  # noqa: E402
 from zcuda_async.jit.lower.memory import MEMORY  # noqa: E402
 from zcuda_async.jit.lower.warp import WARP, WARP_OPCODES  # noqa: E402
@@ -30,6 +31,7 @@ __all__ = ("LOWER", "WARP_OPCODES", "Lowering", "lowering_of")
 LOWER: Final[Mapping[str, Mapping[str, Lowering]]] = MappingProxyType(
     {
         "float": FLOATING,
+        "half": HALF,
         "integer": {**INTEGER, **COMPARE, **CONVERT, **MEMORY, **ATOMIC, **WARP, **FAULTS},
         "extended": EXTENDED,
         "predicate": {opcode: predicate_logic(opcode) for opcode in ("and", "or", "xor", "not", "mov")},
@@ -38,8 +40,8 @@ LOWER: Final[Mapping[str, Mapping[str, Lowering]]] = MappingProxyType(
 """Lowerings by what an instruction's type is, then by opcode."""
 
 _FLOATS: Final = frozenset({"f32", "f64"})
-_ANY_TYPE: Final = frozenset({"mov", "cvt", "ld", "st", "ldu", "selp"})
-"""Opcodes that only move values, so that half-precision types need nothing of their own."""
+_ANY_TYPE: Final = frozenset({"mov", "cvt", "ld", "st", "ldu", "selp", "setp", "set", "atom", "red"})
+"""Opcodes whose one lowering takes half-precision types too."""
 
 
 def lowering_of(instruction: Instruction) -> Lowering | None:
@@ -51,6 +53,6 @@ def lowering_of(instruction: Instruction) -> Lowering | None:
         return EXTENDED[instruction.opcode]
     if first in _FLOATS and instruction.opcode in FLOATING:
         return FLOATING[instruction.opcode]
-    if "f" in first and first not in _FLOATS and instruction.opcode not in _ANY_TYPE:
-        return None  # half-precision arithmetic
+    if first in HALF_TYPES and instruction.opcode not in _ANY_TYPE:
+        return HALF.get(instruction.opcode)
     return LOWER["integer"].get(instruction.opcode)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Builder, Type, llvm_type
 from zcuda_async.jit.lower.floating import flush
-from zcuda_async.jit.lower.half import widen
+from zcuda_async.jit.lower.halfmath import HALF_TYPES, as_halves, flush_bits, layout_of, widen_bits
 from zcuda_async.jit.lower.lanewise import lanewise
 from zcuda_async.ptx.ir import Instruction
 
@@ -22,9 +22,6 @@ _FLOAT: Final = {
     "equ": "ueq", "neu": "une", "ltu": "ult", "leu": "ule", "gtu": "ugt", "geu": "uge",
     "num": "ord", "nan": "uno",
 }  # fmt: skip
-_SMALLEST_HALF: Final = 2.0**-14
-"""The smallest normal f16."""
-
 _SIGNED: Final = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 _UNSIGNED: Final = {
     "eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge",
@@ -43,12 +40,19 @@ def _comparison(instruction: Instruction, source: str) -> str:
 
 def _compared(builder: Builder, instruction: Instruction, source: str, kind: Type, a: str, b: str) -> str:
     comparison = _comparison(instruction, source)
-    if "f" in source:
-        below = _SMALLEST_HALF if kind.elem == "half" else None
-        (kind, a), (_, b) = widen(builder, kind, a), widen(builder, kind, b)
+    if source in HALF_TYPES:
+        form = layout_of(source)
         if instruction.has("ftz"):
-            a, b = (flush(builder, kind, value, below=below) for value in (a, b))
+            a, b = (flush_bits(builder, form, kind, value) for value in (a, b))
+        (kind, a), (_, b) = widen_bits(builder, form, kind, a), widen_bits(builder, form, kind, b)
+    elif "f" in source and instruction.has("ftz"):
+        a, b = (flush(builder, kind, value) for value in (a, b))
     return builder.compare(comparison, kind, a, b)
+
+
+def _carrier(source: str) -> str:
+    """The LLVM type that operands of a PTX type are read as: 16-bit floats as bit patterns."""
+    return {"f16": "i16", "bf16": "i16"}.get(source) or llvm_type(source)
 
 
 def _source_type(instruction: Instruction) -> str:
@@ -56,28 +60,39 @@ def _source_type(instruction: Instruction) -> str:
 
 
 def setp(group: Group, instruction: Instruction) -> None:
-    """``setp.cmp{.bool}``: p = (a cmp b) op c, and its second destination q = !(a cmp b) op c."""
-    builder = group.builder
+    """``setp.cmp{.bool}``: p = (a cmp b) op c, and its second destination q = !(a cmp b) op c.
+
+    Of pairs the low halves give p and the high ones q.
+    """
+    builder, source = group.builder, _source_type(instruction)
     shape = group.plain(instruction)
     vector = shape.stride is None
-    source = _source_type(instruction)
-    elem = llvm_type(source)
-    kind = Type(elem, group.lanes if vector else 0)
+    kind = Type(_carrier(source), group.lanes if vector else 0)
     truth = kind.of("i1")
     boolean = next((name for name in ("and", "or", "xor") if instruction.has(name)), None)
-    first, second = [], []
+    columns: tuple[list[str], list[str]] = ([], [])
     for part in range(group.count(shape)):
-        a, b = (group.read(operand, elem, part, vector=vector) for operand in instruction.operands[1:3])
-        value = _compared(builder, instruction, source, kind, a, b)
-        inverse = builder.binary("xor", truth, value, truth.const(1)) if instruction.second_destination else value
+        a, b = (group.read(operand, kind.elem, part, vector=vector) for operand in instruction.operands[1:3])
+        if source.endswith("x2"):
+            pair = [_compared(builder, instruction, source, *_half(builder, kind, which, a, b)) for which in range(2)]
+        else:
+            value = _compared(builder, instruction, source, kind, a, b)
+            pair = [value, builder.binary("xor", truth, value, truth.const(1))]
         if boolean is not None:
             extra = _truth(group, instruction, 3, part, vector=vector)
-            value = builder.binary(boolean, truth, value, extra)
-            inverse = builder.binary(boolean, truth, inverse, extra)
-        first.append(value)
-        second.append(inverse)
-    group.write(instruction.operands[0], first, "i1", shape, instruction.guard)
-    group.write(instruction.second_destination, second, "i1", shape, instruction.guard)
+            pair = [builder.binary(boolean, truth, value, extra) for value in pair]
+        for column, value in zip(columns, pair, strict=True):
+            column.append(value)
+    group.write(instruction.operands[0], columns[0], "i1", shape, instruction.guard)
+    group.write(instruction.second_destination, columns[1], "i1", shape, instruction.guard)
+
+
+def _half(builder: Builder, kind: Type, which: int, a: str, b: str) -> tuple[Type, str, str]:
+    """The low (0) or the high halves of two words: (type, a, b)."""
+    short = kind.of("i16")
+    if which:
+        a, b = (builder.binary("lshr", kind, value, kind.const(16)) for value in (a, b))
+    return short, builder.cast("trunc", kind, a, short), builder.cast("trunc", kind, b, short)
 
 
 def _truth(group: Group, instruction: Instruction, index: int, part: int, *, vector: bool) -> str:
@@ -95,20 +110,47 @@ def set_(group: Group, instruction: Instruction) -> None:
     shape = group.plain(instruction)
     vector = shape.stride is None
     to, source = instruction.types[0], instruction.types[-1]
-    if source.endswith("x2"):
-        raise group.refuse(instruction, f"comparison of .{source} is not supported yet")
-    elem = llvm_type(source)
-    kind = Type(elem, group.lanes if vector else 0)
-    result = kind.of(llvm_type(to))
-    boolean = next((name for name in ("and", "or", "xor") if instruction.has(name)), None)
+    kind = Type(_carrier(source), group.lanes if vector else 0)
+    result = kind.of(_carrier(to))
     values = []
     for part in range(group.count(shape)):
-        a, b = (group.read(operand, elem, part, vector=vector) for operand in instruction.operands[1:3])
-        value = _compared(builder, instruction, source, kind, a, b)
-        if boolean is not None:
-            value = builder.binary(boolean, kind.of("i1"), value, _truth(group, instruction, 3, part, vector=vector))
-        values.append(builder.select(result, value, result.const(1.0 if "f" in to else -1), result.const(0)))
+        a, b = (group.read(operand, kind.elem, part, vector=vector) for operand in instruction.operands[1:3])
+        extra = None
+        if any(instruction.has(name) for name in _BOOLEANS):
+            extra = _truth(group, instruction, 3, part, vector=vector)
+        values.append((_set_pair if source.endswith("x2") else _set_one)(builder, instruction, kind, a, b, extra))
     group.write(instruction.operands[0], values, result.elem, shape, instruction.guard)
+
+
+_BOOLEANS: Final = ("and", "or", "xor")
+_TRUE: Final = {"f16": 0x3C00, "bf16": 0x3F80}
+"""1.0 as a bit pattern."""
+
+
+def _combined(builder: Builder, instruction: Instruction, truth: Type, value: str, extra: str | None) -> str:
+    boolean = next((name for name in _BOOLEANS if instruction.has(name)), None)
+    return value if boolean is None or extra is None else builder.binary(boolean, truth, value, extra)
+
+
+def _set_one(builder: Builder, instruction: Instruction, kind: Type, a: str, b: str, extra: str | None) -> str:
+    to, source = instruction.types[0], instruction.types[-1]
+    result = kind.of(_carrier(to))
+    value = _compared(builder, instruction, source, kind, a, b)
+    value = _combined(builder, instruction, kind.of("i1"), value, extra)
+    return builder.select(result, value, result.const(_TRUE.get(to, 1.0 if "f" in to else -1)), result.const(0))
+
+
+def _set_pair(builder: Builder, instruction: Instruction, kind: Type, a: str, b: str, extra: str | None) -> str:
+    to, source = instruction.types[0], instruction.types[-1]
+    (bits, a), (_, b) = (as_halves(builder, source, kind, value) for value in (a, b))
+    value = _compared(builder, instruction, source, bits, a, b)
+    if extra is not None:  # the one predicate goes with both halves
+        words = kind.of("i32")
+        spread = builder.cast("sext", kind.of("i1"), extra, words)
+        again = builder.cast("trunc", bits, builder.cast("bitcast", words, spread, bits), bits.of("i1"))
+        value = _combined(builder, instruction, bits.of("i1"), value, again)
+    true = bits.const(_TRUE.get(to.removesuffix("x2"), -1))
+    return builder.cast("bitcast", bits, builder.select(bits, value, true, bits.const(0)), kind)
 
 
 def selp(group: Group, instruction: Instruction) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from zcuda_async.jit.builder import Builder, Type
 from zcuda_async.jit.lower.directed import directed_cast
+from zcuda_async.jit.lower.odd import truncate_to_odd
 
 __all__ = ("NARROW", "narrow", "round_to_odd", "widen")
 
@@ -50,11 +51,12 @@ def round_to_odd(builder: Builder, opcode: str, source: Type, value: str, to: Ty
 
     What is rounded to odd can be rounded again, to a narrower type, as if it were the exact value.
     """
+    if opcode == "fptrunc":
+        return truncate_to_odd(builder, source, value)
     cut = directed_cast(builder, opcode, "rz", source, value, to)
-    back = {"fptrunc": "fpext", "sitofp": "fptosi", "uitofp": "fptoui"}[opcode]
+    back = {"sitofp": "fptosi", "uitofp": "fptoui"}[opcode]
     again = builder.cast(back, to, cut, source)
-    test = "fcmp one" if opcode == "fptrunc" else "icmp ne"
-    inexact = builder.compare(test, source, again, value)
+    inexact = builder.compare("icmp ne", source, again, value)
     bits = to.of(f"i{to.bits}")
     sticky = builder.cast("zext", to.of("i1"), inexact, bits)
     return builder.cast("bitcast", bits, builder.binary("or", bits, builder.cast("bitcast", to, cut, bits), sticky), to)
@@ -66,6 +68,8 @@ def narrow(builder: Builder, kind: Type, value: str, to: Type, mode: str, *, fin
         return builder.cast("fptrunc", kind, value, to)
     words = kind.of("i32")
     bits = builder.cast("bitcast", kind, value, words)
+    if to.elem == "bfloat" and mode == "rn" and not finite:
+        return _nearest_bfloat(builder, kind, value, bits, to)
     sign = builder.binary("lshr", words, bits, words.const(31))
     magnitude = builder.binary("and", words, bits, words.const(0x7FFFFFFF))
     make = _to_half if to.elem == "half" else _to_bfloat
@@ -96,6 +100,17 @@ def _addend(builder: Builder, words: Type, magnitude: str, sign: str, mode: str,
 def _cut(builder: Builder, words: Type, magnitude: str, sign: str, mode: str, shift: int) -> str:
     rounded = builder.binary("add", words, magnitude, _addend(builder, words, magnitude, sign, mode, shift))
     return builder.binary("lshr", words, rounded, words.const(shift))
+
+
+def _nearest_bfloat(builder: Builder, kind: Type, value: str, bits: str, to: Type) -> str:
+    """The upper half, rounded to nearest even; the sign takes no part, and a carry may reach infinity."""
+    words, short = kind.of("i32"), kind.of("i16")
+    last = builder.binary("and", words, builder.binary("lshr", words, bits, words.const(16)), words.const(1))
+    rounded = builder.binary("add", words, bits, builder.binary("add", words, last, words.const(0x7FFF)))
+    number = builder.compare("fcmp ord", kind, value, kind.const(0.0))
+    rounded = builder.select(words, number, rounded, words.const(0x7FFF0000))
+    upper = builder.cast("trunc", words, builder.binary("lshr", words, rounded, words.const(16)), short)
+    return builder.cast("bitcast", short, upper, to)
 
 
 def _to_bfloat(builder: Builder, kind: Type, magnitude: str, sign: str, mode: str) -> str:
