@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -71,6 +72,12 @@ class Form:
         return (-whole if negative else whole) * scale
 
     def bits(self, value: Number, mode: str = "rn") -> int:
+        """The bit pattern that a number is rounded to."""
+        return _rounded(
+            self, value, mode, negative_zero=value == 0 and isinstance(value, float) and str(value)[0] == "-"
+        )
+
+    def rounded(self, value: Number, mode: str) -> int:
         """The nearest bit pattern by counting: the patterns of one sign are ordered like their numbers."""
         sign = 1 << (self.width - 1)
         if isinstance(value, float):
@@ -115,6 +122,12 @@ class Form:
 
 F16, BF16, F32, F64 = Form(5, 10), Form(8, 7), Form(8, 23), Form(11, 52)
 TF32, E5M2, E4M3 = Form(8, 10), Form(5, 2), Form(4, 3)
+
+
+@lru_cache(maxsize=1 << 16)
+def _rounded(form: Form, value: Number, mode: str, *, negative_zero: bool) -> int:
+    """Remembered: searching is slow.  -0.0 and 0 would be the same key."""
+    return form.rounded(-0.0 if negative_zero else value, mode)
 
 
 def _register(expected: Expected, *, widest: bool = False) -> str:
@@ -185,7 +198,7 @@ def agree(got: Words, want: Words, nan: Callable[[Words], npt.NDArray[np.bool_]]
 
 def nan_test(ptx_type: str) -> Callable[[Words], npt.NDArray[np.bool_]] | None:
     """Whether words are NaNs of a type."""
-    form = {"f16": F16, "bf16": BF16, "f32": F32, "f64": F64}.get(ptx_type)
+    form = {"f16": F16, "bf16": BF16, "f32": F32, "tf32": F32, "f64": F64}.get(ptx_type)
     if form is None:
         return None
     ones, infinity = np.uint64((1 << (form.width - 1)) - 1), np.uint64(form.infinity)

@@ -113,6 +113,58 @@ def _two_to_packed(instruction: Instruction, to: str) -> Compute:
     return compute
 
 
+_BYTES: Final = {"e4m3x2": Format(4, 3), "e5m2x2": Format(5, 2)}
+_LARGEST: Final = {"e4m3x2": 448, "e5m2x2": 57344}
+_NAN_BYTE: Final = 0x7F
+
+
+def _to_byte(kind: str, value: Value, *, relu: bool) -> int:
+    """One 8-bit float, rounded to nearest; what would be beyond the largest number is that number."""
+    if value.is_nan:
+        return _NAN_BYTE
+    if value.negative and relu:
+        return 0
+    form, largest = _BYTES[kind], _LARGEST[kind]
+    sign = form.sign_bit if value.negative else 0
+    if value.is_infinite or value.magnitude >= largest:
+        # e4m3 has no infinity: its largest exponent holds numbers up to 448.
+        return sign | (0x7E if kind == "e4m3x2" else 0x7B)
+    if kind == "e4m3x2" and value.magnitude >= 1:  # half of it, which the format with infinity holds, with 1 more
+        return sign | form.encode(exact.finite(value.magnitude / 2)) + (1 << form.fraction_bits)
+    return sign | form.encode(exact.finite(value.magnitude))
+
+
+def _to_bytes(instruction: Instruction, to: str, source: str) -> Compute:
+    """Two f32 (the first for the high byte), or the halves of an f16x2."""
+    form, relu = FORMATS["f16" if source == "f16x2" else "f32"], instruction.has("relu")
+
+    def one(bits: int) -> int:
+        return _to_byte(to, form.decode(bits), relu=relu)
+
+    if source == "f16x2":
+        return lambda a: one(a >> 16) << 8 | one(a & mask(16))
+    return lambda a, b: one(a) << 8 | one(b)
+
+
+def _from_byte(kind: str, code: int) -> Value:
+    form = _BYTES[kind]
+    if kind == "e4m3x2" and code & mask(7) != _NAN_BYTE:  # no infinity and one NaN: the top exponent holds numbers
+        fraction, exponent = code & 7, code >> 3 & 15
+        size = (8 + fraction if exponent else fraction) * Fraction(2) ** (max(exponent, 1) - 10)
+        return Value(exact.Kind.FINITE, bool(code & 0x80), size)
+    return form.decode(code)
+
+
+def _from_bytes(instruction: Instruction, source: str) -> Compute:
+    form, relu = FORMATS["f16"], instruction.has("relu")
+
+    def one(code: int) -> int:
+        value = _from_byte(source, code)
+        return 0 if relu and value.negative and not value.is_nan else form.encode(value)
+
+    return lambda a: one(a >> 8) << 16 | one(a & mask(8))
+
+
 def _pack(instruction: Instruction) -> Compute:
     """``cvt.pack.sat``: a and b limited to the narrow type, b in the low field; c's low bits above them."""
     to, source = instruction.types[0], instruction.types[1]
@@ -133,8 +185,10 @@ def _cvt(instruction: Instruction) -> Compute:
         return _tf32(instruction)
     if to in ("f16x2", "bf16x2") and source == "f32":
         return _two_to_packed(instruction, to)
-    if to.endswith("x2") or source.endswith("x2"):
-        raise LookupError(f"{to} from {source}")
+    if to in _BYTES:
+        return _to_bytes(instruction, to, source)
+    if source in _BYTES:
+        return _from_bytes(instruction, source)
     if not is_float(source):
         return _from_integer(instruction, to, source)
     return (_float_to_float if is_float(to) else _float_to_integer)(instruction, to, source)

@@ -115,8 +115,13 @@ _CONVERT_PACKED: Final = (
     relaxed_row("cvt.rn.satfinite{.relu}.dtype.f32 d, a, b", dtype=_PACKED_BYTES, see=_MOVE_SECTION),
     relaxed_row("cvt.rn.satfinite{.relu}.dtype.f16x2 d, a", dtype=_PACKED_BYTES, see=_MOVE_SECTION),
     relaxed_row("cvt.rn{.relu}.f16x2.stype d, a", stype=_PACKED_BYTES, see=_MOVE_SECTION),
-    relaxed_row("cvt.pack.sat.dtype.stype d:b32, a, b", dtype="u16 s16", stype="s32", see=_MOVE_SECTION),
-    relaxed_row("cvt.pack.sat.dtype.stype.b32 d:b32, a:1, b:1, c", dtype="u8 s8", stype="s32", see=_MOVE_SECTION),
+    row("cvt.pack.sat.dtype.stype d:b32, a, b", dtype="u16 s16", stype="s32", see=_MOVE_SECTION),
+    row(
+        "cvt.pack.sat.dtype.stype.b32 d:b32, a:1, b:1, c",
+        dtype="u8 s8 u4 s4 u2 s2",
+        stype="s32",
+        see=_MOVE_SECTION,
+    ),
 )
 
 _CONVERT: Final = _CONVERT_INTEGERS + _CONVERT_FLOATS + _CONVERT_PACKED

@@ -33,6 +33,7 @@ TYPE_WIDTHS: Final[Mapping[str, int]] = {
     "tf32": 32,
     "e4m3x2": 16,
     "e5m2x2": 16,
+    **{f"{kind}{bits}": bits for kind in "us" for bits in (2, 4)},
 }
 """Width in bits of every type that an instruction may carry (more than registers may be declared with)."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Builder, Type, llvm_type
+from zcuda_async.jit.lower.convert_packed import PACKED_TYPES, convert_packed
 from zcuda_async.jit.lower.directed import directed_cast
 from zcuda_async.jit.lower.floating import flush, saturate
 from zcuda_async.jit.lower.half import NARROW, narrow, round_to_odd, widen
@@ -188,15 +189,10 @@ _convert_lanes = lanewise(
 
 def cvt(group: Group, instruction: Instruction) -> None:
     """``cvt``; a narrow result is extended to the width of its register."""
-    to, source = instruction.types[0], instruction.types[1]
-    if len(instruction.operands) != 2 or not {to, source} <= _SUPPORTED:
-        raise group.refuse(instruction, f"conversion from .{source} to .{to} is not supported yet")
-    _convert_lanes(group, instruction)
-
-
-_SUPPORTED: Final = frozenset(
-    {f"{kind}{bits}" for kind in "su" for bits in (8, 16, 32, 64)} | {"f16", "f32", "f64", "bf16"}
-)
+    if instruction.has("pack") or not PACKED_TYPES.isdisjoint(instruction.types):
+        convert_packed(group, instruction)
+    else:
+        _convert_lanes(group, instruction)
 
 
 def cvta(group: Group, instruction: Instruction) -> None:

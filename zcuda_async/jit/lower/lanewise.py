@@ -37,7 +37,8 @@ def lanewise(
     def lower(group: Group, instruction: Instruction) -> None:
         operands = sources(instruction)
         kinds = source_types(instruction) if source_types else [instruction.types[0]] * len(operands)
-        result = llvm_type(result_type(instruction) if result_type else instruction.types[0])
+        kind_of_result = result_type(instruction) if result_type else instruction.types[0]
+        result = llvm_type(kind_of_result)
         shape = group.plain(instruction)
         vector = shape.stride is None
         kind = Type(llvm_type(kinds[0]), group.lanes if vector else 0)
@@ -48,7 +49,7 @@ def lanewise(
                 for operand, source in zip(operands, kinds, strict=True)
             ]
             values.append(compute(group.builder, instruction, kind, arguments))
-        signed = instruction.types[0].startswith("s")
+        signed = kind_of_result.startswith("s")
         group.write(instruction.operands[0], values, result, shape, instruction.guard, signed=signed)
 
     return lower
