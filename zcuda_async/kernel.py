@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.errors import CompileError, LaunchError, Status
-from zcuda_async.launch import ArgumentPacker, LaunchConfig
+from zcuda_async.launch import ArgumentPacker, LaunchConfig, check_cluster
 from zcuda_async.op import AbandonedError, Completion
 
 if TYPE_CHECKING:
@@ -17,6 +17,10 @@ __all__ = ("Kernel",)
 
 _SHARED_DEFAULT: Final = 48 << 10
 _SHARED_OPTIN: Final = 99 << 10
+_MOST_BLOCKS: Final = 16
+_MOST_THREADS: Final = 1536
+_MOST_SHARED: Final = 100 << 10
+"""What one multiprocessor (a worker) holds at a time, as `DeviceProperties` and the attributes say."""
 
 
 class Kernel:
@@ -129,6 +133,10 @@ class Kernel:
         """
         self._module.check_open()
         info, block = self._info, config.block_shape
+        if config.cooperative:
+            self._check_cooperative(config)
+        if info.cluster is not None:
+            self._check_required_cluster(config, info.cluster)
         if config.shared_bytes > self._max_dynamic_shared:
             raise self._too_much_shared(config.shared_bytes)
         if info.required_block is not None and block != info.required_block:
@@ -143,6 +151,42 @@ class Kernel:
                 f"{self.name} allows at most {info.max_threads} threads per block (.maxntid), got {block} ="
                 f" {block[0] * block[1] * block[2]}; use smaller blocks and a larger grid",
             )
+
+    def max_cooperative_blocks(self, block: int | tuple[int, ...], shared_bytes: int = 0) -> int:
+        """The most blocks that a cooperative launch may have: as many as can run at once.
+
+        Args:
+            block: threads of a block.
+            shared_bytes: dynamic shared memory of each block.
+        """
+        config = LaunchConfig(grid=1, block=block, shared_bytes=shared_bytes)
+        x, y, z = config.block_shape
+        threads = -(-x * y * z // 32) * 32
+        shared = self._info.static_shared + config.shared_bytes
+        each = min(_MOST_BLOCKS, _MOST_THREADS // threads, _MOST_SHARED // shared if shared else _MOST_BLOCKS)
+        return each * self.context.executor.workers
+
+    def _check_cooperative(self, config: LaunchConfig) -> None:
+        x, y, z = config.grid_shape
+        limit = self.max_cooperative_blocks(config.block_shape, config.shared_bytes)
+        if x * y * z > limit:
+            raise LaunchError(
+                Status.cudaErrorCooperativeLaunchTooLarge,
+                f"a cooperative launch of {self.name} may have at most {limit} blocks of {config.block_shape} threads,"
+                f" got {x * y * z}; use a smaller grid and a loop, or a device with more workers",
+            )
+
+    def _check_required_cluster(self, config: LaunchConfig, cluster: tuple[int, int, int]) -> None:
+        if config.cluster not in (None, cluster):
+            raise LaunchError(
+                Status.cudaErrorInvalidClusterSize,
+                f"{self.name} requires clusters of exactly {cluster} (.reqnctapercluster), got {config.cluster}",
+            )
+        check_cluster(cluster, config.grid_shape)
+
+    def cluster_for(self, config: LaunchConfig) -> tuple[int, int, int]:
+        """The cluster that a launch uses: its own, or the one that the kernel requires."""
+        return config.cluster or self._info.cluster or (1, 1, 1)  # type: ignore[return-value]
 
     def _too_much_shared(self, size: int) -> LaunchError:
         static = f" besides its {self._info.static_shared} static ones" if self._info.static_shared else ""

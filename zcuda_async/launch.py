@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from zcuda_async.jit.info import KernelInfo, ParamInfo
 
-__all__ = ("ArgumentPacker", "LaunchConfig", "MAX_BLOCK", "MAX_GRID", "MAX_THREADS")
+__all__ = ("ArgumentPacker", "LaunchConfig", "MAX_BLOCK", "MAX_GRID", "MAX_THREADS", "check_cluster")
 
 MAX_THREADS: Final = 1024
 """Threads a block may have."""
@@ -31,6 +31,9 @@ MAX_BLOCK: Final = (1024, 1024, 64)
 """Threads a block may have in each dimension."""
 MAX_GRID: Final = (2**31 - 1, 65535, 65535)
 """Blocks a grid may have in each dimension."""
+
+MAX_CLUSTER: Final = 16
+"""Blocks a cluster may have."""
 
 Shape = tuple[int, int, int]
 
@@ -43,16 +46,22 @@ class LaunchConfig:
         grid: blocks, an int or a tuple of up to three ints ``(x, y, z)``; missing ones are 1.
         block: threads of a block, likewise; at most 1024 in all.
         shared_bytes: dynamic shared memory of each block, in bytes.
+        cooperative: all blocks run at once and may wait for each other, by ``cooperative_groups::this_grid().sync()``.
+        cluster: blocks of a thread block cluster, as for `grid`; they run together and reach each other's shared
+            memory.  The grid must be a multiple of it in each dimension.  None: as the kernel says.
 
     Raises:
         TypeError: a dimension is not an int (a bool is none).
         LaunchError: `cudaErrorInvalidConfiguration` for a dimension below 1 or above the device's limit,
-            `cudaErrorInvalidValue` for a negative `shared_bytes`.
+            `cudaErrorInvalidValue` for a negative `shared_bytes`, `cudaErrorInvalidClusterSize` for a cluster of more
+            than 16 blocks or one that does not divide the grid.
     """
 
     grid: Shape | int | tuple[int, ...]
     block: Shape | int | tuple[int, ...]
     shared_bytes: int = 0
+    cooperative: bool = False
+    cluster: Shape | int | tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         """Normalise both shapes to three dimensions."""
@@ -77,6 +86,10 @@ class LaunchConfig:
                 Status.cudaErrorInvalidValue,
                 f"LaunchConfig shared_bytes must be at least 0, got {self.shared_bytes}",
             )
+        if self.cluster is not None:
+            cluster = _shape("cluster", self.cluster, MAX_GRID)
+            object.__setattr__(self, "cluster", cluster)
+            check_cluster(cluster, self.grid_shape)
 
     @property
     def block_shape(self) -> Shape:
@@ -87,6 +100,22 @@ class LaunchConfig:
     def grid_shape(self) -> Shape:
         """The grid as ``(x, y, z)``."""
         return self.grid  # type: ignore[return-value]
+
+
+def check_cluster(cluster: Shape, grid: Shape) -> None:
+    """Check a cluster against the grid it divides.
+
+    Raises:
+        LaunchError: `cudaErrorInvalidClusterSize`.
+    """
+    blocks = cluster[0] * cluster[1] * cluster[2]
+    if blocks > MAX_CLUSTER:
+        detail = f"a cluster of {cluster} has {blocks} blocks, the limit is {MAX_CLUSTER}"
+    elif any(size % part for size, part in zip(grid, cluster, strict=True)):
+        detail = f"the grid {grid} must be a multiple of the cluster {cluster} in each dimension"
+    else:
+        return
+    raise LaunchError(Status.cudaErrorInvalidClusterSize, detail)
 
 
 def _shape(what: str, value: object, limits: Shape) -> Shape:

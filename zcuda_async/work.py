@@ -296,6 +296,8 @@ class LaunchOp(Op[None]):
             config.shared_bytes,
             self._kernel.globals_address,
             id(self.stream),
+            config.cooperative,
+            self._kernel.cluster_for(config),
         )
 
     def _executed(self, result: LaunchResult) -> None:

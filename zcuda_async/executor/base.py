@@ -27,7 +27,8 @@ class LaunchRequest:
     """One launch, all arguments checked: `params` is the packed parameter buffer.
 
     `globals_address` is where the module's variables live (0: it has none).  `lane` names the queue whose launches
-    follow one another, for `LaunchAhead`; 0 for none.
+    follow one another, for `LaunchAhead`; 0 for none.  A cooperative launch's blocks may all wait for each other;
+    `cluster` is the blocks of a cluster.
     """
 
     code: KernelCode
@@ -36,6 +37,8 @@ class LaunchRequest:
     dynamic_shared: int = 0
     globals_address: int = 0
     lane: int = 0
+    is_cooperative: bool = False
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import struct
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.errors import Status
@@ -18,7 +19,7 @@ from zcuda_async.executor.protocol import (
     loading_kernel,
     read_text,
 )
-from zcuda_async.jit.abi import WORKER, WORKER_FIELDS
+from zcuda_async.jit.abi import REPORT_SIZE, WORKER, WORKER_FIELDS
 from zcuda_async.memory.mapping import PAGE
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ _CRASHES: Final = frozenset(
     )
 )
 
+_REPORT_COUNT: Final = struct.Struct("<I")
+_REPORT_RECORD: Final = struct.Struct("<IIQ")
+
 _WHAT: Final = {
     Status.cudaErrorIllegalAddress: "illegal address {address:#x}",
     Status.cudaErrorMisalignedAddress: "misaligned address {address:#x}",
@@ -51,6 +55,7 @@ _WHAT: Final = {
     Status.cudaErrorHardwareStackError: "stack overflow",
     Status.cudaErrorIllegalInstruction: "illegal instruction",
     Status.cudaErrorLaunchFailure: "arithmetic fault or trap",
+    Status.cudaErrorLaunchTimeout: "deadlock",
 }
 
 
@@ -92,7 +97,34 @@ def explain_death(arena: Arena, worker: WorkerProcess, kernel: str | None) -> Fa
     if SIGNAL.unpack_from(page, SIGNAL_OFFSET) == (signal.SIGSEGV, _SI_KERNEL):
         address = None
     where = "outside any kernel" if kernel is None else f"in {_where(kernel, block, line)}"
-    return Fault(code, f"{_what(arena, code, address)} {where}", address, block, line)
+    waiting = ""
+    if code == Status.cudaErrorLaunchTimeout:
+        end = state["scratch"] + state["scratch_size"]
+        waiting = describe_deadlock(bytes(arena.view(end - REPORT_SIZE, REPORT_SIZE)))
+    return Fault(code, f"{_what(arena, code, address)} {where}{waiting}", address, block, line)
+
+
+def describe_deadlock(report: bytes) -> str:
+    """Who waits where, from what the worker left (see `jit.abi.REPORT_SIZE`): ``: threads 0-31 wait at …``."""
+    (count,) = _REPORT_COUNT.unpack_from(report)
+    lines: dict[int, list[int]] = {}
+    for first, line, mask in _REPORT_RECORD.iter_unpack(report[16 : 16 + 16 * min(count, REPORT_SIZE // 16 - 1)]):
+        threads = [first + bit for bit in range(64) if mask >> bit & 1]
+        lines.setdefault(line, []).extend(threads)
+    places = [f"threads {_ranges(sorted(set(threads)))} at line {line}" for line, threads in sorted(lines.items())]
+    return f": nobody can open the barriers where its threads wait: {'; '.join(places)}" if places else ""
+
+
+def _ranges(numbers: list[int]) -> str:
+    """``0-31, 40, 64-95``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1] = [runs[-1][0], number]
+        else:
+            runs.append([number, number])
+    texts = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
+    return ", ".join(texts[:8]) + (f" and {len(texts) - 8} more" if len(texts) > 8 else "")
 
 
 def _what(arena: Arena, code: int, address: int | None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from zcuda_async.executor.protocol import STAMPS, STAMPS_OFFSET
 from zcuda_async.executor.schedule import chunk_size
-from zcuda_async.jit.abi import LAUNCH, LAUNCH_FIELDS, LAUNCH_SIZE
+from zcuda_async.jit.abi import EXTENSION, EXTENSION_OFFSET, LAUNCH, LAUNCH_FIELDS, LAUNCH_SIZE, WORKSPACE_SIZE
 
 if TYPE_CHECKING:
     from zcuda_async.executor.base import LaunchRequest, LaunchResult
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ("Lane", "LaunchSlot", "SlotPool")
 
-_PARAMS_SIZE: Final = 384
+_PARAMS_SIZE: Final = 320
 """Most kernels' parameters fit; larger ones are put into the host heap apart."""
-_SLOT_SIZE: Final = LAUNCH_SIZE + _PARAMS_SIZE
+_PARAMS_OFFSET: Final = LAUNCH_SIZE + WORKSPACE_SIZE
+_SLOT_SIZE: Final = _PARAMS_OFFSET + _PARAMS_SIZE
 _SLAB_SLOTS: Final = 256
 _STOP_OFFSET: Final = LAUNCH_FIELDS["stop"][0]
 
@@ -61,9 +62,9 @@ class LaunchSlot:
         """
         params = request.params
         size = len(params)
-        address = self.address + LAUNCH_SIZE
+        address = self.address + _PARAMS_OFFSET
         if size <= _PARAMS_SIZE:
-            self._view[LAUNCH_SIZE : LAUNCH_SIZE + size] = params
+            self._view[_PARAMS_OFFSET : _PARAMS_OFFSET + size] = params
         else:
             address = self._large = self._arena.host_heap.allocate(size)
             self._arena.view(address, size)[:] = params
@@ -72,6 +73,11 @@ class LaunchSlot:
         grid = request.grid
         shared, variables = request.dynamic_shared, request.globals_address
         LAUNCH.pack_into(self._view, 0, 0, total, chunk, participants, 0, *grid, shared, address, variables, 0, 0)
+        workspace = 0
+        if request.is_cooperative:
+            workspace = self.address + LAUNCH_SIZE
+            self._view[LAUNCH_SIZE:_PARAMS_OFFSET] = bytes(WORKSPACE_SIZE)
+        EXTENSION.pack_into(self._view, EXTENSION_OFFSET, workspace, *request.cluster)
 
     def stamps(self) -> tuple[int, int]:
         """started_ns and finished_ns, 0 while it has not."""

@@ -14,13 +14,30 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-__all__ = ("ABI_VERSION", "LAUNCH", "LAUNCH_FIELDS", "LAUNCH_SIZE", "WORKER", "WORKER_FIELDS", "WORKER_SIZE")
+__all__ = (
+    "ABI_VERSION",
+    "EXTENSION",
+    "EXTENSION_OFFSET",
+    "LAUNCH",
+    "LAUNCH_FIELDS",
+    "LAUNCH_SIZE",
+    "REPORT_SIZE",
+    "WORKER",
+    "WORKER_FIELDS",
+    "WORKER_SIZE",
+    "WORKSPACE_SIZE",
+)
 
-ABI_VERSION: Final = 1
+ABI_VERSION: Final = 2
 """Part of every object-cache key: raise it with any change below."""
 
 LAUNCH: Final = struct.Struct("<QQQIIIIIIQQQQ48x")
-"""One launch; 128 bytes, 64-byte aligned."""
+"""One launch; 128 bytes, 64-byte aligned.  What only some launches need follows in `EXTENSION`."""
+
+EXTENSION: Final = struct.Struct("<QIII")
+EXTENSION_OFFSET: Final = 80
+WORKSPACE_SIZE: Final = 64
+"""Bytes."""
 
 LAUNCH_SIZE: Final = 128
 
@@ -38,6 +55,10 @@ LAUNCH_FIELDS: Final[dict[str, tuple[int, str]]] = {
     "globals": (56, "i64"),  # address of the module's .global/.const image, 0 if it has none
     "started_ns": (64, "i64"),  # CLOCK_MONOTONIC; kept by the worker loop, not by compiled code
     "finished_ns": (72, "i64"),
+    "workspace": (80, "i64"),  # of a cooperative launch: 64 bytes that start as zeros, for grid-wide barriers; else 0
+    "cluster_x": (88, "i32"),  # blocks of a cluster; 1 without
+    "cluster_y": (92, "i32"),
+    "cluster_z": (96, "i32"),
 }
 
 WORKER: Final = struct.Struct("<QQQQQQQ8x")
@@ -54,3 +75,10 @@ WORKER_FIELDS: Final[dict[str, tuple[int, str]]] = {
     "fault_address": (40, "i64"),
     "fault_site": (48, "i64"),  # line in the PTX text, 0 if unknown
 }
+
+REPORT_SIZE: Final = 4096
+"""The last bytes of a worker's scratch memory: who waits where, in a deadlock.
+
+A 32-bit count, then from byte 16 that many records: i32 first thread, i32 PTX line, i64 mask of the
+threads from there on.
+"""

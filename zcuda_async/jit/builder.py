@@ -102,6 +102,7 @@ class Builder:
         self.lines: list[str] = []
         self.entry_allocas: list[str] = []
         self.prologue: list[str] = []
+        self.entry_stores: list[str] = []
         self._hoisted: dict[str, str] = {}
         self.declarations: set[str] = set()
         self._count = 0

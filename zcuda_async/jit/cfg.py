@@ -49,11 +49,13 @@ class Block:
 class ControlFlow:
     """Blocks in layout order (a block's index is its position; 0 is the entry).
 
-    `regions` maps each loop head to the position of the last block of its loop.
+    `regions` maps each loop head to the position of the last block of its loop.  `spins` are the heads
+    of loops in which threads wait for others (see `sync`): lanes may be left behind in those.
     """
 
     blocks: tuple[Block, ...]
     regions: dict[int, int]
+    spins: frozenset[int] = frozenset()
 
     def heads_ending_at(self, position: int) -> list[int]:
         """Heads of the loops whose last block stands at `position`, innermost first."""
@@ -61,8 +63,8 @@ class ControlFlow:
 
 
 def is_cta_barrier(instruction: Instruction) -> bool:
-    """Whether the instruction makes a thread wait for the other threads of its block."""
-    return instruction.opcode in _BARRIERS and not instruction.has("warp") and not instruction.has("cluster")
+    """Whether the instruction makes a thread wait for other threads of its block (or cluster)."""
+    return instruction.opcode in _BARRIERS and not instruction.has("warp") and not instruction.has("arrive")
 
 
 def is_warp_barrier(instruction: Instruction) -> bool:

@@ -82,6 +82,8 @@ def _limit(analysis: Analysis) -> int:
     So does a kernel with barriers: a group that is the whole block never has to stop at one.
     Otherwise, where lanes may leave a loop at different times, wide groups would run half empty.
     """
+    if analysis.flow.spins:  # whoever waits, waits for less company
+        return max(1, _WARP // analysis.geometry.lanes)
     loops = [range(head, last + 1) for head, last in analysis.flow.regions.items()]
     if any(_streams(analysis, loop) for loop in loops):
         return _MOST_PARTS_WHOLE_BLOCK

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
-from zcuda_async.jit.cfg import build_control_flow, is_cta_barrier, is_warp_barrier
+from zcuda_async.jit.cfg import ControlFlow, build_control_flow, is_warp_barrier
 from zcuda_async.jit.choose import choose_geometry
-from zcuda_async.jit.function import ENTRY, write_module
+from zcuda_async.jit.function import ENTRY, needs_coroutines, write_module
 from zcuda_async.jit.geometry import Geometry
 from zcuda_async.jit.host import host_target, initialise_llvm
 from zcuda_async.jit.info import KernelCode, KernelInfo, ModuleInfo, ParamInfo, VariableInfo
@@ -19,6 +20,7 @@ from zcuda_async.jit.lower.group import Group, Target
 from zcuda_async.jit.pipeline import assemble
 from zcuda_async.jit.registers import reads
 from zcuda_async.jit.shapes import analyse
+from zcuda_async.jit.sync import Waiting, find_spins, join_before_exchanges, normalise_barriers, ways_of_waiting
 from zcuda_async.ptx import parse
 from zcuda_async.ptx.errors import PtxError
 from zcuda_async.ptx.ir import Function, Instruction, Module
@@ -76,6 +78,7 @@ def _kernel_info(module: Module, function: Function) -> KernelInfo:
     directives = dict(function.directives)
     required = directives.get("reqntid")
     limit = directives.get("maxntid")
+    cluster = directives.get("reqnctapercluster")
     threads = 1024
     shape = required or limit
     if shape:
@@ -91,6 +94,7 @@ def _kernel_info(module: Module, function: Function) -> KernelInfo:
         max_threads=min(threads, 1024),
         required_block=(*required, 1, 1)[:3] if required else None,  # type: ignore[arg-type]
         uses_dynamic_shared=layout.uses_dynamic_shared,
+        cluster=(*cluster, 1, 1)[:3] if cluster else None,  # type: ignore[arg-type]
     )
 
 
@@ -122,18 +126,31 @@ def generate_ir(
     except RefusedCallError as refused:
         raise refuse(refused.instruction, refused.reason) from None
     layout = kernel_layout(module, function)
-    flow = build_control_flow(function)
+    function, flow, waiting = _prepare(function, block)
     instructions = [item for item in function.body if isinstance(item, Instruction)]
-    needs_warps = any(item.opcode in WARP_OPCODES or is_warp_barrier(item) for item in instructions)
+    needs_warps = waiting.counts_threads or any(
+        item.opcode in WARP_OPCODES or is_warp_barrier(item) for item in instructions
+    )
     if parts is None:
         geometry = choose_geometry(flow, layout, block, target.lanes, needs_warps=needs_warps)
     else:
         geometry = Geometry(block, target.lanes, parts)
     read_names = frozenset(register.name for item in instructions for register in reads(item))
     group = Group(analyse(flow, geometry, layout), layout, target, read_names, refuse)
-    has_barriers = any(b.barrier is not None and is_cta_barrier(b.barrier) for b in flow.blocks)
-    ir = write_module(group, has_barriers=has_barriers, llvm_major=initialise_llvm())
-    return ir, has_barriers and geometry.groups > 1, layout.static_shared
+    ir = write_module(group, waiting, llvm_major=initialise_llvm())
+    return ir, needs_coroutines(waiting, geometry), layout.static_shared
+
+
+def _prepare(function: Function, block: tuple[int, int, int]) -> tuple[Function, ControlFlow, Waiting]:
+    """Barriers in their one form, and the control flow with its spin loops."""
+    function = normalise_barriers(function, block[0] * block[1] * block[2])
+    flow = build_control_flow(function)
+    spins = find_spins(function, flow)
+    if spins:
+        function = join_before_exchanges(function)
+        flow = build_control_flow(function)
+        flow = replace(flow, spins=find_spins(function, flow))
+    return function, flow, ways_of_waiting(function, spins=bool(spins))
 
 
 def compile_kernel(text: str, filename: str, kernel: str, block: tuple[int, int, int]) -> KernelCode:

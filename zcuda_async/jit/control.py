@@ -9,11 +9,15 @@ found to be together again, masked code goes back to fast code.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from zcuda_async.jit.cfg import EXIT, Block, is_warp_barrier
 from zcuda_async.jit.lower import lowering_of
+from zcuda_async.jit.lower.barrier import Barriers, state_field
+from zcuda_async.jit.lower.faults import DEADLOCK, raise_fault
 from zcuda_async.jit.lower.group import Group
-from zcuda_async.ptx.ir import Immediate, Instruction
+from zcuda_async.jit.sync import Waiting, is_block_wide
+from zcuda_async.ptx.ir import Instruction
 
 __all__ = ("GroupCode",)
 
@@ -21,12 +25,19 @@ Masks = Sequence[str] | None
 _CTA, _WARP = 1, 2
 """Kinds of barrier, as `Pending.resumed` counts them."""
 
+_SPIN_TURNS: Final = 4
+"""How often lanes go round a spin loop before they let the lanes behind it have a turn."""
+
 
 class GroupCode:
     """Emits the body of one group function into `group.builder`."""
 
-    def __init__(self, group: Group, *, suspends: bool) -> None:
+    def __init__(self, group: Group, *, suspends: bool, waiting: Waiting) -> None:
         self.group = group
+        self.spins = group.analysis.flow.spins
+        self.barriers = group.barriers = (
+            Barriers(group, counts_threads=waiting.counts_threads) if waiting.needs_state else None
+        )
         self.builder = group.builder
         self.pending = group.analysis.pending
         self.blocks = group.analysis.flow.blocks
@@ -37,7 +48,12 @@ class GroupCode:
         self.at_barrier = {
             level: {block: self._slots() for block in self.pending.resumed(level)} for level in (_CTA, _WARP)
         }
+        self.members = {block: self._member_slots() for block in self.at_barrier[_WARP]} if self.spins else {}
         self.is_fast = False
+
+    def _member_slots(self) -> list[str]:
+        """For lanes at a warp barrier: the membermask that each waits with."""
+        return [self.builder.alloca(str(self.group.vector("i32"))) for _ in range(self.group.parts)]
 
     def _slots(self) -> list[str]:
         return [self.builder.alloca(str(self.kind)) for _ in range(self.group.parts)]
@@ -95,9 +111,13 @@ class GroupCode:
     def _emit_entry(self) -> None:
         builder = self.builder
         if not self.group.geometry.is_partial:
+            if self.barriers is not None:
+                self.barriers.start(None)
             builder.line("br label %fast.0")
             return
         threads = self._threads()
+        if self.barriers is not None:
+            self.barriers.start(threads)
         self._store(self.waiting[0], threads)
         builder.line(f"br i1 {self._every(threads)}, label %entry.fast, label %body.0")
         builder.label("entry.fast")
@@ -170,7 +190,7 @@ class GroupCode:
 
     def _may_be_together(self, index: int) -> bool:
         """Whether it is worth asking if all lanes have come together again: at joins, not in hot loops."""
-        return self.pending.is_together(index)
+        return self.pending.may_come_together(index)
 
     def _emit_instruction(self, instruction: Instruction) -> None:
         lower = lowering_of(instruction)
@@ -192,42 +212,142 @@ class GroupCode:
                 continue
             rest = builder.block_name("leave")
             some = self.group.any_of(self._load(self.waiting[head])) if head in self.waiting else "true"
+            if head in self.spins:
+                some = builder.op(f"and i1 {some}, {self._may_go_round()}")
             builder.line(f"br i1 {some}, label %body.{head}, label %{rest}")
             builder.label(rest)
         following = index + 1
         builder.line(f"br label %{'end' if following == len(self.blocks) else f'check.{following}'}")
 
+    def _may_go_round(self) -> str:
+        """Whether the lanes in a spin loop go round at once; every few turns they stay behind (i1)."""
+        builder = self.builder
+        slot = builder.alloca("i32", 4)
+        builder.entry_stores.append(f"store i32 0, ptr {slot}")
+        turn = builder.op(f"add i32 {builder.op(f'load i32, ptr {slot}')}, 1")
+        builder.line(f"store i32 {turn}, ptr {slot}")
+        return builder.op(f"icmp ne i32 {builder.op(f'and i32 {turn}, {_SPIN_TURNS - 1}')}, 0")
+
+    # ------------------------------------------------------------------ when no lane can go on
+
     def _emit_end(self) -> None:
-        """No lane can go on: release those at a warp barrier, else stop the group at the CTA barrier."""
+        """No lane can go on: release those at a warp barrier, else those at the block's, else take turns."""
         if self.pending.after[len(self.blocks) - 1] is None:
             return
         self.builder.label("end")
-        for level in (_WARP, _CTA):
-            self._emit_release(level)
+        self._emit_warp_release()
+        if self.barriers is None:
+            self._emit_release()
+        else:
+            self._emit_turn(self.barriers)
         self.builder.line("br label %finish")
 
-    def _emit_release(self, level: int) -> None:
-        builder = self.builder
-        slots = self.at_barrier[level]
+    def _emit_warp_release(self) -> None:
+        builder, slots = self.builder, self.at_barrier[_WARP]
+        if not slots:
+            return
+        blockers = self._blockers()
+        moving = {block: self._load(own) for block, own in slots.items()}
+        if blockers:
+            moving = {block: self._met(block, masks, blockers) for block, masks in moving.items()}
+        release, others = builder.block_name("release"), builder.block_name("nobody")
+        some = self.group.any_of([mask for masks in moving.values() for mask in masks])
+        builder.line(f"br i1 {some}, label %{release}, label %{others}")
+        builder.label(release)
+        for block, masks in moving.items():
+            self._move(slots[block], masks, block)
+        builder.line(f"br label %check.{min(slots)}")
+        builder.label(others)
+
+    def _blockers(self) -> list[list[str]]:
+        """Masks of the lanes that warp barriers have to wait for: those left behind in spin loops."""
+        heads = [self._load(self.waiting[head]) for head in self.pending.behind()]
+        return heads + [self._load(own) for own in self.at_barrier[_CTA].values()] if heads else []
+
+    def _met(self, block: int, masks: Sequence[str], blockers: Sequence[Sequence[str]]) -> list[str]:
+        """Of the lanes at a warp barrier, those whose fellow members are none of `blockers`."""
+        group, builder = self.group, self.builder
+        per_warp = 32 // group.lanes
+        kind = group.vector("i32")
+        met = []
+        for part, mask in enumerate(masks):
+            first = part - part % per_warp
+            bits = "0"
+            for each in blockers:
+                for index in range(per_warp):
+                    narrow = builder.op(f"zext i{group.lanes} {group.mask_bits(each[first + index])} to i32")
+                    shifted = builder.op(f"shl i32 {narrow}, {index * group.lanes}")
+                    bits = builder.op(f"or i32 {bits}, {shifted}")
+            members = builder.op(f"load {kind}, ptr {self.members[block][part]}")
+            absent = builder.binary("and", kind, members, builder.splat(kind, bits))
+            met.append(group.both(mask, builder.compare("icmp eq", kind, absent, kind.const(0))))
+        return met
+
+    def _move(self, slots: Sequence[str], masks: Sequence[str], block: int) -> None:
+        """Lanes that waited in `slots` go on to `block`."""
+        for slot, mask in zip(slots, masks, strict=True):
+            old = self.builder.op(f"load {self.kind}, ptr {slot}")
+            rest = self.builder.binary("xor", self.kind, old, mask)
+            self.builder.line(f"store {self.kind} {rest}, ptr {slot}")
+        self._wait_for(block, masks)
+
+    def _emit_release(self) -> None:
+        """All lanes that are left wait for the same barrier of the block: stop there, then let them through."""
+        builder, slots = self.builder, self.at_barrier[_CTA]
         if not slots:
             return
         release, others = builder.block_name("release"), builder.block_name("nobody")
         some = self.group.any_of([mask for each in slots.values() for mask in self._load(each)])
         builder.line(f"br i1 {some}, label %{release}, label %{others}")
         builder.label(release)
-        if level == _CTA:
-            self._suspend()
+        self._suspend()
         for block, own in slots.items():
             self._wait_for(block, self._load(own))
             self._clear(own)
         builder.line(f"br label %check.{min(slots)}")
         builder.label(others)
 
+    def _emit_turn(self, barriers: Barriers) -> None:
+        """Let lanes through barriers that have opened and, after the other groups' turn, round spin loops."""
+        builder, slots, heads = self.builder, self.at_barrier[_CTA], self.pending.behind()
+        if not slots and not heads:
+            return
+        go, stop, again, others = (builder.block_name(hint) for hint in ("go", "stop", "again", "nobody"))
+        builder.line(f"br i1 {self._let_through(barriers)}, label %{go}, label %{stop}")
+        builder.label(stop)
+        behind = [mask for head in heads for mask in self._load(self.waiting[head])]
+        held = [mask for own in slots.values() for mask in self._load(own)]
+        held += [mask for own in self.at_barrier[_WARP].values() for mask in self._load(own)] if heads else []
+        builder.line(f"br i1 {self.group.any_of(behind + held)}, label %{again}, label %{others}")
+        builder.label(again)
+        spins = self.group.any_of(behind) if behind else "false"
+        sites = [(barriers.sites[block].barrier, self._load(own)) for block, own in slots.items()]
+        self._yield(spins, sites)
+        through = self._let_through(barriers)
+        moves = builder.op(f"or i1 {through}, {spins}") if behind else through
+        builder.line(f"br i1 {moves}, label %{go}, label %{stop}")
+        builder.label(go)
+        builder.line(f"br label %check.{min([*slots, *heads])}")
+        builder.label(others)
+
+    def _let_through(self, barriers: Barriers) -> str:
+        """Move the lanes whose barrier has opened; whether there were any, as i1."""
+        moved: list[str] = []
+        for block, own in self.at_barrier[_CTA].items():
+            masks = barriers.let_through(barriers.sites[block], self._load(own))
+            self._move(own, masks, block)
+            moved += masks
+        return self.group.any_of(moved) if moved else "false"
+
     # ------------------------------------------------------------------ leaving a block
 
     def _go(self, block: Block, target: int, masks: Masks) -> None:
         """All of the block's lanes go to `target`, or away."""
+        if target == EXIT and self.barriers is not None:
+            self.barriers.leave(None if self.is_fast else masks)
         if self.is_fast:
+            if target in self.spins and target <= block.index:
+                self._yield("true")
             self.builder.line("br label %finish" if target == EXIT else f"br label %fast.{target}")
             return
         waits = (self.pending.body[block.index] or 0) & (self.pending.gone - 1)
@@ -271,6 +391,8 @@ class GroupCode:
         for target, masks in ((block.taken, taken), (block.fallthrough, others)):
             if target != EXIT:
                 self._wait_for(target, masks)
+            elif self.barriers is not None:
+                self.barriers.leave(masks)
         builder.line(f"br label %after.{block.index}")
 
     def _keep_together(self, block: Block, taken: Sequence[str]) -> None:
@@ -290,28 +412,109 @@ class GroupCode:
     # ------------------------------------------------------------------ barriers
 
     def _emit_barrier(self, block: Block, barrier: Instruction) -> None:
-        level = _WARP if is_warp_barrier(barrier) else _CTA
-        if barrier.guard is not None:
-            raise self.group.refuse(barrier, "a barrier under a guard is not supported yet")
-        if level == _CTA:
-            self._check_barrier(barrier)
-        if self.is_fast or self.pending.is_together(block.index):
-            if level == _CTA:
-                self._suspend()
-            self._go(block, block.taken, self.group.masks)
+        if is_warp_barrier(barrier):
+            self._emit_warp_barrier(block, barrier)
             return
+        together = self.is_fast or self.pending.is_together(block.index)
+        if self.barriers is None:
+            if together:
+                self._suspend()
+                self._go(block, block.taken, self.group.masks)
+            else:
+                self._hold(block, _CTA)
+            return
+        if block.taken == EXIT:
+            self.barriers.arrive(barrier, self.group.masks, None)
+            self._go(block, EXIT, self.group.masks)
+            return
+        self.barriers.arrive(barrier, self.group.masks, self.barriers.site(block.taken, barrier))
+        if together and is_block_wide(barrier):
+            self._wait_here(self.barriers, block)
+            self._go(block, block.taken, self.group.masks)
+        else:
+            self._hold(block, _CTA)
+
+    def _hold(self, block: Block, level: int) -> None:
+        """Lanes stay at the block's barrier while others go on."""
         if block.taken != EXIT:
             self._add(self.at_barrier[level][block.taken], self.group.masks)
         self.builder.line(f"br label %after.{block.index}")
 
-    def _check_barrier(self, barrier: Instruction) -> None:
-        refuse = self.group.refuse
-        if not barrier.has("sync"):
-            raise refuse(barrier, "only bar.sync and barrier.sync are supported yet")
-        name = barrier.operands[0]
-        is_zero = (isinstance(name, Immediate) and name.value == 0) or self.group.shape(name).const == 0
-        if not is_zero or len(barrier.operands) > 1:
-            raise refuse(barrier, "only barrier 0 over the whole block is supported yet")
+    def _emit_warp_barrier(self, block: Block, barrier: Instruction) -> None:
+        if self.is_fast or self.pending.is_together(block.index):
+            self._go(block, block.taken, self.group.masks)
+            return
+        if block.taken in self.members:
+            kind = self.group.vector("i32")
+            for part, slot in enumerate(self.members[block.taken]):
+                value = self.group.read(barrier.operands[0], "i32", part, vector=True)
+                if self.group.masks is not None:
+                    old = self.builder.op(f"load {kind}, ptr {slot}")
+                    value = self.builder.select(kind, self.group.masks[part], value, old)
+                self.builder.line(f"store {kind} {value}, ptr {slot}")
+        self._hold(block, _WARP)
+
+    def _wait_here(self, barriers: Barriers, block: Block) -> None:
+        """The whole group waits for one barrier of all threads."""
+        builder = self.builder
+        ask, wait, opened = (builder.block_name(hint) for hint in ("ask", "wait", "opened"))
+        builder.line(f"br label %{ask}")
+        builder.label(ask)
+        is_open = barriers.is_open(barriers.sites[block.taken])
+        builder.line(f"br i1 {is_open}, label %{opened}, label %{wait}")
+        builder.label(wait)
+        everyone = self.group.masks or [self.kind.const(1)] * self.group.parts
+        assert block.barrier is not None
+        self._yield("false", [(block.barrier, everyone)])
+        builder.line(f"br label %{ask}")
+        builder.label(opened)
+
+    # ------------------------------------------------------------------ letting others go on
+
+    def _yield(self, spins: str, held: Sequence[tuple[Instruction, Sequence[str]]] = ()) -> None:
+        """Let the other groups of the block, and other blocks, have a turn.
+
+        Args:
+            spins: Whether some lanes go round a spin loop, and do not only wait at barriers (i1).
+            held: The barriers that lanes wait at, with their masks: for the report of a deadlock.
+        """
+        builder = self.builder
+        if not self.suspends:  # the group is the whole block, and no other block could help
+            report = builder.op("call ptr @zcuda.report.start(ptr %worker)")
+            builder.line(f"store i32 0, ptr {report}")
+            self._report(held)
+            raise_fault(builder, DEADLOCK, held[0][0].span.line)
+            return
+        at = state_field(self.group, "spinning")
+        before = builder.op(f"load i32, ptr {at}")
+        builder.line(f"store i32 {builder.op(f'or i32 {before}, {self._as_word(spins)}')}, ptr {at}")
+        self._suspend()
+        if spins != "true":
+            self._emit_report(held)
+
+    def _emit_report(self, held: Sequence[tuple[Instruction, Sequence[str]]]) -> None:
+        """If nobody can ever go on: say where the lanes wait, and end."""
+        builder = self.builder
+        stuck = builder.op(f"load volatile i32, ptr {state_field(self.group, 'deadlock')}")
+        report, go_on = builder.block_name("report"), builder.block_name("turn")
+        builder.line(f"br i1 {builder.op(f'icmp ne i32 {stuck}, 0')}, label %{report}, label %{go_on}, !prof !10")
+        builder.label(report)
+        self._report(held)
+        builder.line("br label %finish")
+        builder.label(go_on)
+
+    def _report(self, held: Sequence[tuple[Instruction, Sequence[str]]]) -> None:
+        builder, lanes = self.builder, self.group.lanes
+        for barrier, masks in held:
+            for part, mask in enumerate(masks):
+                bits = builder.op(f"zext i{lanes} {self.group.mask_bits(mask)} to i64")
+                first = builder.op(f"add i32 %first, {part * lanes}")
+                line = barrier.span.line
+                builder.line(f"call void @zcuda.report(ptr %worker, i32 {first}, i32 {line}, i64 {bits})")
+
+    def _as_word(self, flag: str) -> str:
+        known = {"true": "1", "false": "0"}.get(flag)
+        return known if known is not None else self.builder.op(f"zext i1 {flag} to i32")
 
     def _suspend(self) -> None:
         """Let the other groups of the block run up to the same barrier."""

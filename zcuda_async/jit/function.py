@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from zcuda_async.jit.abi import LAUNCH_FIELDS, WORKER_FIELDS
+from zcuda_async.jit.blockstate import HELPERS, STATE_FIELDS, STATE_SIZE
 from zcuda_async.jit.builder import Builder
 from zcuda_async.jit.control import GroupCode
 from zcuda_async.jit.geometry import Geometry
 from zcuda_async.jit.lower.faults import OUT_OF_RESOURCES, raise_fault
 from zcuda_async.jit.lower.group import Group, Target
+from zcuda_async.jit.scheduler import REPORT_HELPER, scheduled_runner
+from zcuda_async.jit.sync import Waiting
 
-__all__ = ("ENTRY", "write_module")
+__all__ = ("ENTRY", "needs_coroutines", "write_module")
 
 ENTRY = "zcuda_kernel"
 _ARGUMENTS = "ptr %launch, ptr %worker, i32 %first, i32 %ctaid.x, i32 %ctaid.y, i32 %ctaid.z"
@@ -26,19 +29,30 @@ _METADATA = """
 """
 
 
-def write_module(group: Group, *, has_barriers: bool, llvm_major: int) -> str:
+def needs_coroutines(waiting: Waiting, geometry: Geometry) -> bool:
+    """Whether groups have to stop in the middle, for other groups or other blocks."""
+    return waiting.spins or waiting.clusters or (waiting.has_barriers and geometry.groups > 1)
+
+
+def write_module(group: Group, waiting: Waiting, *, llvm_major: int) -> str:
     """LLVM IR text of the module that exports `ENTRY` (see `abi` for its signature)."""
-    suspends = has_barriers and group.geometry.groups > 1
+    suspends = needs_coroutines(waiting, group.geometry)
+    scheduled = group.has_block_state = suspends and waiting.needs_state
     builder = group.builder
-    code = GroupCode(group, suspends=suspends)
+    code = GroupCode(group, suspends=suspends, waiting=waiting)
     code.emit()
     lines = _coroutine(group, builder, llvm_major) if suspends else _plain_function(group, builder)
-    runner = _runner(group, suspends=suspends)
+    if scheduled:
+        runner = scheduled_runner(group.geometry, ENTRY, group.layout.static_shared, clusters=waiting.clusters)
+    else:
+        runner = _runner(group, suspends=suspends)
     builder.declarations |= runner.declarations
     return "\n".join(
         [
             *lines,
             *runner.lines,
+            *([HELPERS] if group.barriers is not None else []),
+            *([REPORT_HELPER] if group.barriers is not None else []),
             *sorted(builder.declarations),
             _METADATA,
             _attributes(group.target),
@@ -73,12 +87,28 @@ def _plain_function(group: Group, builder: Builder) -> list[str]:
         "entry:",
         *builder.entry_allocas,
         *_local_frame(group, suspends=False),
+        *([] if group.barriers is None else _own_state(group)),
+        *builder.entry_stores,
         *builder.prologue,
         *builder.lines,
         "finish:",
         "  ret void",
         "}",
     ]
+
+
+def _own_state(group: Group) -> list[str]:
+    """The block's state, where the group is the whole block."""
+    b = Builder()
+    b.line(f"%state = alloca [{STATE_SIZE} x i8], align 64")
+    b.line(f"call void @llvm.memset.p0.i64(ptr %state, i8 0, i64 {STATE_SIZE}, i1 false)")
+    group.builder.declarations.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+    threads = str(group.geometry.threads)
+    for name, value in {"live": threads, "cluster_live": threads, "leader": "%state"}.items():
+        offset, kind = STATE_FIELDS[name]
+        at = b.op(f"getelementptr i8, ptr %state, i64 {offset}")
+        b.line(f"store {'ptr' if name == 'leader' else kind} {value}, ptr {at}")
+    return [line.replace("%v", "%state.") for line in b.lines]
 
 
 def _frame_check() -> list[str]:
@@ -110,7 +140,7 @@ def _coroutine(group: Group, builder: Builder, llvm_major: int) -> list[str]:
     }
     end = "call void" if llvm_major >= 22 else "%ended = call i1"
     return [
-        f"define internal ptr @group({_ARGUMENTS}, ptr %bump) #1 {{",
+        f"define internal ptr @group({_ARGUMENTS}, {'ptr %state, ' if group.has_block_state else ''}ptr %bump) #1 {{",
         "entry:",
         *builder.entry_allocas,
         *_local_frame(group, suspends=True),
@@ -123,6 +153,7 @@ def _coroutine(group: Group, builder: Builder, llvm_major: int) -> list[str]:
         "  store ptr %above, ptr %bump",
         *_frame_check(),
         "  %handle = call noalias ptr @llvm.coro.begin(token %id, ptr %frame)",
+        *builder.entry_stores,
         *builder.prologue,
         *builder.lines,
         "finish:",

@@ -27,7 +27,8 @@ class KernelInfo:
     """A kernel's signature and limits, read off its PTX.
 
     `static_shared` is in bytes.  `max_threads` is the largest block that ``.maxntid``/``.reqntid``
-    allow (1024 without), `required_block` the exact block of ``.reqntid`` or None.
+    allow (1024 without), `required_block` the exact block of ``.reqntid`` or None, `cluster` that of
+    ``.reqnctapercluster``.
     """
 
     name: str
@@ -37,6 +38,7 @@ class KernelInfo:
     max_threads: int = 1024
     required_block: tuple[int, int, int] | None = None
     uses_dynamic_shared: bool = False
+    cluster: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,11 @@ class ModuleInfo:
 
 def _kernel_info(fields: dict[str, object]) -> KernelInfo:
     params = fields.pop("params")
-    required = fields.pop("required_block")
+    required, cluster = fields.pop("required_block"), fields.pop("cluster")
     return KernelInfo(
         params=tuple(ParamInfo(**param) for param in params),  # type: ignore[attr-defined]
         required_block=tuple(required) if required is not None else None,  # type: ignore[arg-type]
+        cluster=tuple(cluster) if cluster is not None else None,  # type: ignore[arg-type]
         **fields,  # type: ignore[arg-type]
     )
 

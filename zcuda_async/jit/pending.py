@@ -11,6 +11,9 @@ lanes may be waiting for while it runs.  From that follow
 States are bit sets: bit b, lanes wait for block b; bit n+b, lanes wait at a CTA barrier and will go
 on to block b; bit 2n+b, the same at a warp barrier; bit 3n, lanes may have exited (or never existed,
 in a group wider than the block).
+
+Lanes in a spin loop stay behind at its head when the others go on (the head's bit remains set after
+the loop); at the end of the layout everybody who still waits gets another turn.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zcuda_async.jit.cfg import EXIT, Block, ControlFlow, is_warp_barrier
+from zcuda_async.jit.sync import is_block_wide
 
 __all__ = ("Pending", "find_pending")
 
@@ -56,9 +60,18 @@ class Pending:
         """Whether no lane waits elsewhere while the block runs (some may have exited)."""
         return (self.body[index] or 0) & ~self.gone == 0
 
+    def may_come_together(self, index: int) -> bool:
+        """The same, but for lanes that may have been left behind in spin loops."""
+        spins = sum(1 << head for head in self.flow.spins)
+        return (self.body[index] or 0) & ~self.gone & ~spins == 0
+
     def jumps(self, index: int, target: int) -> bool:
         """Whether a transfer all of the block's lanes take together may be a real jump."""
         return _may_jump(self.flow, index, target, self.body[index] or 0)
+
+    def behind(self) -> list[int]:
+        """Heads of spin loops in which lanes may still be when nobody else can go on."""
+        return [block for block in range(len(self.flow.blocks)) if self.end >> block & 1]
 
     def resumed(self, level: int) -> list[int]:
         """Blocks that lanes go on to after a barrier they reached while others were elsewhere.
@@ -74,6 +87,10 @@ def _may_jump(flow: ControlFlow, index: int, target: int, state: int) -> bool:
         return state & ((1 << (3 * len(flow.blocks))) - 1) == 0
     waiting = [b for b in range(len(flow.blocks)) if state >> b & 1 and b != target]
     regions = flow.regions
+    if target <= index and target in flow.spins:
+        return False
+    # Lanes left behind in a spin loop get their turn at the end, wherever the others jump.
+    waiting = [b for b in waiting if not (b in flow.spins and regions[b] < min(index, target))]
     if target > index:
         return all(b > target or (b <= index and regions.get(b, -1) >= target) for b in waiting)
     last = regions[target]
@@ -82,6 +99,12 @@ def _may_jump(flow: ControlFlow, index: int, target: int, state: int) -> bool:
 
 def _lowest(bits: int) -> int:
     return (bits & -bits).bit_length() - 1
+
+
+def _may_part(block: Block) -> bool:
+    """Whether lanes that wait at the block's barrier may be let through at different times."""
+    barrier = block.barrier
+    return barrier is not None and not is_warp_barrier(barrier) and not is_block_wide(barrier)
 
 
 class _Finder:
@@ -97,6 +120,7 @@ class _Finder:
         self.check: list[int | None] = [None] * count
         self.after: list[int | None] = [None] * count
         self.end = 0
+        self.partly = bool(flow.spins) or any(_may_part(block) for block in flow.blocks)
         self.work: list[tuple[str, int]] = []
         self.enter("body", 0, self.gone if partial else 0)
 
@@ -113,8 +137,9 @@ class _Finder:
         self.after[index] = (self.after[index] or 0) | state
         for head in self.flow.heads_ending_at(index):
             if state >> head & 1:
-                state &= ~(1 << head)
-                self.enter("body", head, state)
+                self.enter("body", head, state & ~(1 << head))
+                if head not in self.flow.spins:
+                    state &= ~(1 << head)
         if index + 1 < self.count:
             self.enter("check", index + 1, state)
         elif state | self.end != self.end:
@@ -122,14 +147,21 @@ class _Finder:
             self._resume()
 
     def _resume(self) -> None:
-        """No lane can go on: those at warp barriers are let through, and if there are none, those at CTA barriers."""
+        """Nobody can go on: those at warp barriers are let through; if there are none, those at CTA barriers.
+
+        Lanes left behind in spin loops go round once more.  With them, or with several barriers, some
+        lanes may stay at their barrier while others go on.
+        """
         everyone = (1 << self.count) - 1
         at_block, at_warp = self.end >> self.count & everyone, self.end >> 2 * self.count & everyone
-        gone = self.end & self.gone
+        behind, gone = self.end & everyone, self.end & self.gone
+        stay = at_block << self.count if self.partly else 0
         if at_warp:
-            self.enter("check", _lowest(at_warp), at_warp | at_block << self.count | gone)
-        if at_block:
-            self.enter("check", _lowest(at_block), at_block | gone)
+            left = at_warp << 2 * self.count if behind else 0
+            self.enter("check", _lowest(at_warp), at_warp | left | at_block << self.count | behind | gone)
+        if at_block or behind:
+            left = at_warp << 2 * self.count if behind else 0
+            self.enter("check", _lowest(at_block | behind), at_block | stay | left | behind | gone)
 
     def run_check(self, index: int, state: int) -> None:
         others = state & ~(1 << index)
@@ -141,7 +173,7 @@ class _Finder:
     def run_body(self, index: int, state: int) -> None:
         block = self.flow.blocks[index]
         waiting = state & (self.gone - 1)
-        if block.barrier is not None and waiting:
+        if block.barrier is not None and (waiting or _may_part(block)):
             level = 2 if is_warp_barrier(block.barrier) else 1
             self.pass_end(
                 index, state | (1 << (level * self.count + block.taken) if block.taken != EXIT else self.gone)

@@ -182,7 +182,19 @@ class Transfer:
             return self._tid_row(y, x, lanes, width, single)
         if name == "%tid.z":
             return self._tid_row(z, x * y, lanes, width, single)
-        if name.startswith(("%ctaid", "%nctaid", "%gridid", "%envreg", "%dynamic_smem", "%total_smem", "%nwarpid")):
+        if name.startswith(
+            (
+                "%ctaid",
+                "%nctaid",
+                "%gridid",
+                "%envreg",
+                "%dynamic_smem",
+                "%total_smem",
+                "%nwarpid",
+                "%cluster",
+                "%nclusterid",
+            )
+        ):
             return UNIFORM
         if name == "WARP_SZ":
             return constant(32)
@@ -302,7 +314,16 @@ def _rule_vote(transfer: Transfer, *_: object) -> Shape:
     return Shape(0, transfer.geometry.width <= 32)
 
 
+def _rule_barrier_result(_: Transfer, instruction: Instruction, __: list[Shape]) -> Shape:
+    """All threads of a block get the same, where they wait for each other."""
+    return UNIFORM if instruction.has("all") else VARYING
+
+
 _RULES: Final[dict[str, Rule]] = {
+    "bar.result": _rule_barrier_result,
+    "elect": _rule_varying,
+    "mapa": _rule_varying,
+    "getctarank": _rule_varying,
     "add": _rule_add,
     "sub": _rule_add,
     "mul": _rule_mul,

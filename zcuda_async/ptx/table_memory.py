@@ -64,6 +64,8 @@ _ADDRESSES: Final = (
     row("prefetchu.L1 [a]", see=_MOVE_SECTION),
     row("applypriority{.global}.L2::evict_normal [a], size:128..128", see=_MOVE_SECTION),
     row("discard{.global}.L2 [a], size:128..128", see=_MOVE_SECTION),
+    row("mapa{.shared::cluster}.type d, a:any, b:u32", type="u32 u64", see=_MOVE_SECTION),
+    row("getctarank{.shared::cluster}.type d:u32, a:any", type="u32 u64", see=_MOVE_SECTION),
     row(
         "isspacep.space p, a:u64",
         space=f"global local const {_SHARED} param param::entry",

@@ -16,13 +16,16 @@ Lowering = Callable[["Group", Instruction], None]
 """Emits one instruction for all parts of a group."""
 
 from zcuda_async.jit.lower.atomic import ATOMIC  # noqa: E402
+from zcuda_async.jit.lower.barrier import BARRIER  # noqa: E402
 from zcuda_async.jit.lower.carry import EXTENDED  # noqa: E402
+from zcuda_async.jit.lower.cluster import CLUSTER  # noqa: E402
 from zcuda_async.jit.lower.compare import COMPARE, predicate_logic  # noqa: E402
 from zcuda_async.jit.lower.convert import CONVERT  # noqa: E402
 from zcuda_async.jit.lower.faults import FAULTS  # noqa: E402
 from zcuda_async.jit.lower.floating import FLOATING  # noqa: E402
 from zcuda_async.jit.lower.halfmath import HALF, HALF_TYPES  # noqa: E402
 from zcuda_async.jit.lower.integer import INTEGER  # noqa: E402
+from zcuda_async.jit.lower.match import MATCH  # noqa: E402
 from zcuda_async.jit.lower.memory import MEMORY  # noqa: E402
 from zcuda_async.jit.lower.warp import WARP, WARP_OPCODES  # noqa: E402
 
@@ -32,7 +35,18 @@ LOWER: Final[Mapping[str, Mapping[str, Lowering]]] = MappingProxyType(
     {
         "float": FLOATING,
         "half": HALF,
-        "integer": {**INTEGER, **COMPARE, **CONVERT, **MEMORY, **ATOMIC, **WARP, **FAULTS},
+        "integer": {
+            **INTEGER,
+            **COMPARE,
+            **CONVERT,
+            **MEMORY,
+            **ATOMIC,
+            **WARP,
+            **MATCH,
+            **BARRIER,
+            **CLUSTER,
+            **FAULTS,
+        },
         "extended": EXTENDED,
         "predicate": {opcode: predicate_logic(opcode) for opcode in ("and", "or", "xor", "not", "mov")},
     }

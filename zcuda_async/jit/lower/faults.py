@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
     from zcuda_async.jit.lower.group import Group
 
-__all__ = ("ASSERT", "FAULTS", "LAUNCH_FAILURE", "OUT_OF_RESOURCES", "raise_fault")
+__all__ = ("ASSERT", "DEADLOCK", "FAULTS", "LAUNCH_FAILURE", "OUT_OF_RESOURCES", "raise_fault")
 
 LAUNCH_FAILURE: Final = 719
 """cudaErrorLaunchFailure: what a ``trap`` becomes."""
@@ -20,12 +20,18 @@ LAUNCH_FAILURE: Final = 719
 ASSERT: Final = 710
 """cudaErrorAssert: a failed ``assert`` (a call of ``__assertfail``)."""
 
+DEADLOCK: Final = 702
+"""cudaErrorLaunchTimeout: threads wait at barriers that can never open."""
+
 OUT_OF_RESOURCES: Final = 701
 """cudaErrorLaunchOutOfResources: a block's frames do not fit the worker's scratch memory."""
 
 
-def raise_fault(builder: Builder, code: int, line: int) -> None:
-    """Report a fault and stop: the worker's signal handler keeps what is stored here."""
+def raise_fault(builder: Builder, code: int, line: int | str) -> None:
+    """Report a fault and stop: the worker's signal handler keeps what is stored here.
+
+    `line` is the line in the PTX text, or the name of an i64 that holds it.
+    """
     for name, value in (("fault_code", code), ("fault_site", line)):
         at = builder.op(f"getelementptr i8, ptr %worker, i64 {WORKER_FIELDS[name][0]}")
         builder.line(f"store volatile i64 {value}, ptr {at}, align 8")

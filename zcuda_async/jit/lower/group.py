@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from zcuda_async.jit.builder import Builder, Type, llvm_type
 from zcuda_async.jit.cfg import Block
@@ -26,6 +27,9 @@ from zcuda_async.ptx.ir import (
     SpecialRegister,
     Symbol,
 )
+
+if TYPE_CHECKING:
+    from zcuda_async.jit.lower.barrier import Barriers
 
 __all__ = ("Group", "Refuse", "Target")
 
@@ -65,6 +69,10 @@ class Group:
         self.kept: frozenset[str] = frozenset()
         self.block: Block | None = None
         self.specials: dict[tuple[str, int], str] = {}
+        self.barriers: Barriers | None = None
+        """For kernels that count who comes to a barrier (see `sync.Waiting`)."""
+        self.has_block_state = False
+        """Whether several blocks are resident at once, each with a `blockstate` and shared memory of its own."""
         self.strides: dict[tuple[int, int], str] = {}
         self.ahead: dict[tuple[int, int], str] = {}
         self._changing: dict[tuple[int, int], frozenset[str]] = {}

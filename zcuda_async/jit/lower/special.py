@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zcuda_async.jit.abi import LAUNCH_FIELDS, WORKER_FIELDS
+from zcuda_async.jit.blockstate import STATE_FIELDS
 from zcuda_async.jit.builder import Type
 from zcuda_async.ptx.ir import SpecialRegister, Symbol
 
 if TYPE_CHECKING:
     from zcuda_async.jit.lower.group import Group
 
-__all__ = ("launch_field", "special_value", "symbol_value", "worker_field")
+__all__ = ("launch_field", "special_value", "state_value", "symbol_value", "worker_field")
 
 _I32 = Type("i32")
 
@@ -32,7 +33,9 @@ def launch_field(group: Group, name: str) -> str:
 
 
 def worker_field(group: Group, name: str) -> str:
-    """A constant field of the Worker struct."""
+    """A constant field of the Worker struct; where several blocks are resident, each has shared memory of its own."""
+    if name == "shared" and group.has_block_state:
+        return _field(group, "%state", STATE_FIELDS, name)
     return _field(group, "%worker", WORKER_FIELDS, name)
 
 
@@ -82,6 +85,34 @@ def _lane_mask(group: Group, name: str, part: int) -> str:
     return builder.binary("xor", kind, below if name == "ge" else through, kind.const(-1))
 
 
+def cluster_register(group: Group, name: str) -> tuple[str, str]:
+    """``%clusterid``, ``%cluster_ctarank`` and their kin, from the launch's cluster shape."""
+    builder = group.builder
+    axis = name[-1]
+    if name[-2] == ".":
+        size = launch_field(group, f"cluster_{axis}")
+        if name.startswith("%cluster_nctaid"):
+            return size, "i32"
+        if name.startswith("%cluster_ctaid"):
+            return builder.op(f"urem i32 %ctaid.{axis}, {size}"), "i32"
+        whole = f"%ctaid.{axis}" if name.startswith("%clusterid") else launch_field(group, f"grid_{axis}")
+        return builder.op(f"udiv i32 {whole}, {size}"), "i32"
+    if name == "%cluster_ctarank":
+        return state_value(group, "rank"), "i32"
+    x, y, z = (launch_field(group, f"cluster_{each}") for each in "xyz")
+    blocks = builder.op(f"mul i32 {builder.op(f'mul i32 {x}, {y}')}, {z}")
+    if name == "%cluster_nctarank":
+        return blocks, "i32"
+    if name == "%is_explicit_cluster":
+        return builder.op(f"icmp ugt i32 {blocks}, 1"), "i1"
+    raise LookupError(name)
+
+
+def state_value(group: Group, name: str) -> str:
+    """A field of the block's state that does not change while the block runs."""
+    return _field(group, "%state", STATE_FIELDS, name)
+
+
 def special_value(group: Group, operand: SpecialRegister, part: int) -> tuple[str, str]:
     """(value, element type) of a special register: its base or, where it varies, its vector."""
     name = operand.name
@@ -107,8 +138,14 @@ def special_value(group: Group, operand: SpecialRegister, part: int) -> tuple[st
         return "32", "i32"
     if name == "%dynamic_smem_size":
         return launch_field(group, "dynamic_shared"), "i32"
-    if name in ("%envreg1", "%envreg2", "%gridid"):
-        return "0", "i32" if name != "%gridid" else "i64"
+    if name in ("%envreg1", "%envreg2"):  # the address of the grid's workspace, high word first
+        workspace = launch_field(group, "workspace")
+        word = group.builder.op(f"lshr i64 {workspace}, 32") if name == "%envreg1" else workspace
+        return group.builder.op(f"trunc i64 {word} to i32"), "i32"
+    if "cluster" in name:
+        return cluster_register(group, name)
+    if name == "%gridid":
+        return "0", "i64"
     if name in ("%clock", "%clock64", "%clock_hi"):
         ticks = group.builder.call("i64", "llvm.readcyclecounter", [])
         if name == "%clock64":

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
     from zcuda_async.jit.lower.group import Group
 
-__all__ = ("WARP", "WARP_OPCODES")
+__all__ = ("WARP", "WARP_OPCODES", "active_masks", "members_of", "warp_bits", "warps")
 
 _WARP: Final = 32
 _FULL: Final = 0xFFFFFFFF
 
 
-def _warps(group: Group) -> list[range]:
+def warps(group: Group) -> list[range]:
     """The parts of each warp of the group."""
     per_warp = _WARP // group.lanes
     return [range(start, start + per_warp) for start in range(0, group.parts, per_warp)]
@@ -35,7 +35,7 @@ def shuffle(group: Group, instruction: Instruction) -> None:
     lane, clamp = group.shape(b).const, group.shape(c).const
     values: list[str] = []
     flags: list[str] = []
-    for parts in _warps(group):
+    for parts in warps(group):
         sources = [group.read(a, "i32", part, vector=True) for part in parts]
         kind, whole = group.builder.concat(group.vector("i32"), sources)
         if lane is not None and clamp is not None:
@@ -118,7 +118,7 @@ def _permute(group: Group, kind: Type, value: str, indices: str) -> str:
     )
 
 
-def _warp_bits(group: Group, masks: Sequence[str]) -> str:
+def warp_bits(group: Group, masks: Sequence[str]) -> str:
     """The masks of a warp's parts as one i32, lane 0 in bit 0."""
     builder = group.builder
     total = "0"
@@ -129,11 +129,12 @@ def _warp_bits(group: Group, masks: Sequence[str]) -> str:
     return total
 
 
-def _active_masks(group: Group, instruction: Instruction, parts: range) -> list[str]:
+def active_masks(group: Group, instruction: Instruction, parts: range) -> list[str]:
+    """The lanes of some parts that execute an instruction."""
     return [group.active(instruction, part) or group.vector("i1").const(1) for part in parts]
 
 
-def _members(group: Group, operand: Operand, part: int) -> str:
+def members_of(group: Group, operand: Operand, part: int) -> str:
     """A membermask, which all lanes of a warp agree on, as a scalar."""
     shape = group.shape(operand)
     if shape.stride == 0:
@@ -146,14 +147,14 @@ def vote(group: Group, instruction: Instruction) -> None:
     builder = group.builder
     shape = group.plain(instruction)
     values: list[str] = []
-    for parts in _warps(group):
-        active = _warp_bits(group, _active_masks(group, instruction, parts))
+    for parts in warps(group):
+        active = warp_bits(group, active_masks(group, instruction, parts))
         if instruction.opcode == "activemask":
             result = active
         else:
-            members = builder.op(f"and i32 {active}, {_members(group, instruction.operands[2], parts[0])}")
+            members = builder.op(f"and i32 {active}, {members_of(group, instruction.operands[2], parts[0])}")
             truths = [_truth(group, instruction, part) for part in parts]
-            result = _vote_of(group, instruction, members, _warp_bits(group, truths))
+            result = _vote_of(group, instruction, members, warp_bits(group, truths))
         values += [result] * len(parts)
     elem = "i32" if instruction.opcode == "activemask" or instruction.has("ballot") else "i1"
     group.write(instruction.operands[0], values if not shape.same else values[:1], elem, shape, instruction.guard)
@@ -194,7 +195,7 @@ def redux(group: Group, instruction: Instruction) -> None:
     low, high = (-(1 << 31), (1 << 31) - 1) if ptx_type[0] == "s" else (0, _FULL)
     neutral = {"min": high, "max": low, "and": -1}.get(operation, 0)
     values: list[str] = []
-    for parts in _warps(group):
+    for parts in warps(group):
         chosen = []
         for index, part in enumerate(parts):
             value = group.read(instruction.operands[1], kind.elem, part, vector=True)
@@ -209,7 +210,7 @@ def redux(group: Group, instruction: Instruction) -> None:
 def _member_lanes(group: Group, instruction: Instruction, part: int, index: int) -> str:
     """The lanes of a part that are active and in the instruction's membermask."""
     builder, kind = group.builder, group.vector("i1")
-    members = _members(group, instruction.operands[2], part)
+    members = members_of(group, instruction.operands[2], part)
     bits = builder.op(f"lshr i32 {members}, {index * group.lanes}")
     narrow = builder.op(f"trunc i32 {bits} to i{group.lanes}")
     lanes = builder.op(f"bitcast i{group.lanes} {narrow} to {kind}")
