@@ -101,7 +101,7 @@ def test_lane_and_warp_registers_agree() -> None:
 
 @pytest.mark.parametrize(
     "instruction",
-    ["match.any.sync.b32 %r11, %r10, -1;", "elect.sync %r11|%p1, -1;", "redux.sync.min.f32 %f0, %f1, -1;"],
+    ["redux.sync.min.f32 %f0, %f1, -1;"],
 )
 def test_what_is_not_supported_is_refused(instruction: str) -> None:
     with pytest.raises(PtxError, match="not supported"):
