@@ -26,6 +26,7 @@ from zcuda_async.interpreter.thread import (
     Writer,
     line_of,
 )
+from zcuda_async.interpreter.video import VIDEO
 from zcuda_async.interpreter.warp import EXCHANGES
 from zcuda_async.ptx.ir import Address, Immediate, Instruction, Label, Operand, Symbol, VectorOperand
 from zcuda_async.ptx.table import form_of
@@ -80,7 +81,7 @@ def _copy(_: Instruction) -> Callable[[int], int]:
 
 def _factory(instruction: Instruction) -> Factory:
     opcode = instruction.opcode
-    for table in (COMPARE, CONVERT):
+    for table in (COMPARE, CONVERT, VIDEO):
         if opcode in table:
             return table[opcode]
     if opcode == "mov":

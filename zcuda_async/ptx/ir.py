@@ -135,6 +135,8 @@ class Instruction:
     ``cvt.rn.f32.s32``).  `operands` holds destinations first, as written.  A ``d|p`` destination is
     a VectorOperand-free pair: `operands[0]` is d and `second_destination` is p.  A negated
     predicate source operand (``!p``) is listed by its operand index in `negated_operands`.
+    Video instructions have `selectors`: for each operand the part of the register (``b0``, ``h10``),
+    or "", after a minus sign if the operand is negated.
     """
 
     opcode: str
@@ -145,6 +147,7 @@ class Instruction:
     guard: Guard | None = None
     second_destination: Register | Sink | None = None
     negated_operands: tuple[int, ...] = ()
+    selectors: tuple[str, ...] = ()
 
     def has(self, modifier: str) -> bool:
         """Whether the modifier is present."""

@@ -14,8 +14,10 @@ from zcuda_async.ptx.parser_cursor import Cursor
 from zcuda_async.ptx.parser_scope import Names
 from zcuda_async.ptx.statements_calls import branch_targets, call_operands
 from zcuda_async.ptx.statements_operands import compound, simple
+from zcuda_async.ptx.statements_video import video_operands
 from zcuda_async.ptx.table import Form, resolve
 from zcuda_async.ptx.table_explain import explain_count, explain_spelling
+from zcuda_async.ptx.table_video import SELECTORS
 
 __all__ = ("Statements",)
 
@@ -43,6 +45,8 @@ class Statements:
         cursor.position = position + 1
         if form.opcode in ("call", "brx"):
             return self._special(form, guard, position)
+        if form.opcode in SELECTORS:
+            return self._video(form, spelling, guard, position)
         negated: list[int] = []
         operands: list[Operand] = []
         second = self._operands(operands, negated)
@@ -103,6 +107,14 @@ class Statements:
             operands = branch_targets(cursor, self._names, self._target_lists)
         cursor.expect(";")
         return Instruction(form.opcode, form.modifiers, form.types, operands, cursor.tokens.span(position), guard=guard)
+
+    def _video(self, form: Form, spelling: str, guard: Guard | None, position: int) -> Instruction:
+        cursor = self._cursor
+        operands, selectors = video_operands(cursor, self._names, form)
+        if len(operands) not in form.by_count:
+            raise cursor.error(explain_count(spelling, form, len(operands)), position)
+        span = cursor.tokens.span(position)
+        return Instruction(form.opcode, form.modifiers, form.types, operands, span, guard, selectors=selectors)
 
     def _guard(self) -> Guard:
         cursor = self._cursor

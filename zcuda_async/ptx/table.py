@@ -22,11 +22,12 @@ from zcuda_async.ptx.table_integer import INTEGER_ROWS
 from zcuda_async.ptx.table_memory import MEMORY_ROWS
 from zcuda_async.ptx.table_registers import registers_for
 from zcuda_async.ptx.table_syntax import ALIASES, TYPE_WIDTHS, OperandSlot, Row, Slot, table_of
+from zcuda_async.ptx.table_video import VIDEO_ROWS
 
 __all__ = ("TABLE", "Expected", "Form", "destinations", "form_of", "resolve", "row_of")
 
 TABLE: Final[Mapping[str, tuple[Row, ...]]] = MappingProxyType(
-    table_of(INTEGER_ROWS, FLOAT_ROWS, COMPARE_ROWS, MEMORY_ROWS, CONTROL_ROWS)
+    table_of(INTEGER_ROWS, FLOAT_ROWS, COMPARE_ROWS, MEMORY_ROWS, CONTROL_ROWS, VIDEO_ROWS)
 )
 """Every known form of every known opcode, keyed by opcode (``add``, ``ld``, ``bar``)."""
 

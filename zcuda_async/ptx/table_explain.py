@@ -15,8 +15,7 @@ __all__ = ("NOT_SUPPORTED", "explain_count", "explain_spelling")
 _ELSEWHERE: Final = """
     alloca clusterlaunchcontrol createpolicy istypep ldmatrix mbarrier mma movmatrix
     multimem setmaxnreg stackrestore stacksave stmatrix suld sured suq sust tcgen05 tensormap tex tld4
-    txq vabsdiff vabsdiff2 vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2
-    vmin4 vset vset2 vset4 vshl vshr vsub vsub2 vsub4 wgmma wmma
+    txq wgmma wmma
 """
 NOT_SUPPORTED: Final = frozenset(_ELSEWHERE.split())
 """Opcodes that PTX has and this table does not."""
