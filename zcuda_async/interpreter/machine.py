@@ -97,6 +97,7 @@ class Interpreter:
             local_size=programs.local_size,
             shared_window=shared_window,
             strict=strict,
+            constants=tuple((v.name, v.size or 0) for v in self._module.variables if v.space == "const"),
         )
         for z, y, x in product(*(range(size) for size in reversed(grid))):
             _BlockRun(launch, (x, y, z), step_limit).run()

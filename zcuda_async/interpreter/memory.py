@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from zcuda_async.interpreter.bits import mask, number
-from zcuda_async.interpreter.exact import FORMATS, add
+from zcuda_async.interpreter.exact import FORMATS, Format, add
 from zcuda_async.ptx.ir import Instruction
 from zcuda_async.ptx.table_syntax import TYPE_WIDTHS
 
@@ -129,8 +129,27 @@ def _in_window(window: bytearray, offset: int, size: int, data: bytes | None) ->
 
 
 def _limited(kind: str, choose: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    if kind in FORMATS:
+        return _limited_float(FORMATS[kind], choose)
     width = TYPE_WIDTHS[kind]
     return lambda old, b: choose(number(old, kind), number(b, kind)) & mask(width)
+
+
+def _limited_float(form: Format, choose: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    """``min`` or ``max`` of floats: -0 is below +0, and a NaN loses."""
+
+    def key(bits: int) -> int:
+        size = bits & (form.sign_bit - 1)
+        return -size - 1 if bits & form.sign_bit else size
+
+    def update(old: int, b: int) -> int:
+        numbers = [bits for bits in (old, b) if not form.is_nan(bits)]
+        if len(numbers) < 2:
+            return numbers[0] if numbers else form.nan_bits
+        keys = {key(bits): bits for bits in numbers}
+        return keys[choose(*map(key, numbers))]
+
+    return update
 
 
 def _sum(kind: str) -> Callable[[int, int], int]:
@@ -155,12 +174,10 @@ _UPDATES: Final[dict[str, Callable[[str], Callable[..., int]]]] = {
 
 
 def update_of(instruction: Instruction) -> Callable[..., int]:
-    """What an ``atom`` or ``red`` makes of the old value and its operands.
-
-    Raises:
-        LookupError: It is a form that the interpreter does not have.
-    """
-    if any(name in instruction.modifiers for name in ("v2", "v4", "v8")) or instruction.types[0].endswith("x2"):
-        raise LookupError("vector atomics")
+    """What an ``atom`` or ``red`` makes of the old value of an element and its operands."""
     name = next(name for name in _UPDATES if instruction.has(name))
-    return _UPDATES[name](instruction.types[0])
+    kind = instruction.types[0]
+    if not kind.endswith("x2"):
+        return _UPDATES[name](kind)
+    half = _UPDATES[name](kind.removesuffix("x2"))
+    return lambda old, b: half(old & mask(16), b & mask(16)) | half(old >> 16, b >> 16) << 16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import time_ns
 from typing import Final
 
 from zcuda_async.interpreter.bits import mask
@@ -144,6 +145,11 @@ _SPECIAL: Final[dict[str, Reader]] = {
     "%clock_hi": lambda t: t.steps >> 32,
     "%clock64": lambda t: t.steps,
     "%dynamic_smem_size": lambda t: t.block.launch.dynamic_shared,
+    "%globaltimer": lambda _: time_ns(),
+    "%globaltimer_lo": lambda _: time_ns() & mask(32),
+    "%globaltimer_hi": lambda _: time_ns() >> 32,
+    "%current_graph_exec": lambda _: 0,
+    "%aggr_smem_size": lambda t: t.block.launch.shared_size + t.block.launch.dynamic_shared,
     "%total_smem_size": lambda t: t.block.launch.shared_size + t.block.launch.dynamic_shared,
 }
 _TRIPLES: Final[dict[str, Callable[[Thread], tuple[int, int, int]]]] = {
@@ -161,6 +167,6 @@ def _special_reader(name: str) -> Reader:
     if stem in _TRIPLES and axis:
         triple, at = _TRIPLES[stem], "xyz".index(axis)
         return lambda thread: triple(thread)[at]
-    if name.startswith("%envreg"):
+    if name.startswith(("%envreg", "%reserved_smem_offset_")):
         return lambda _: 0
     raise LookupError(f"special register {name}")

@@ -13,6 +13,7 @@ from zcuda_async.interpreter.floating import FLOATING
 from zcuda_async.interpreter.integer import INTEGER
 from zcuda_async.interpreter.memory import LOCAL_WINDOW, PARAM_WINDOW, access, space_of, update_of
 from zcuda_async.interpreter.operands import address_of, place_of, reader, writer
+from zcuda_async.interpreter.spaces import CACHE_POLICY, isspacep_step
 from zcuda_async.interpreter.thread import (
     AtBarrier,
     AtWarp,
@@ -205,7 +206,7 @@ def _store_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step
 
 
 def _atomic_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
-    """``atom`` and ``red``: nothing else runs meanwhile, so a load and a store are atomic."""
+    """``atom`` and ``red``: nothing else runs meanwhile, so loads and stores are atomic."""
     has_result = instruction.opcode == "atom"
     kind = instruction.types[0]
     size = TYPE_WIDTHS[kind] // 8
@@ -213,16 +214,22 @@ def _atomic_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Ste
     where = instruction.operands[at]
     space, address = _space(instruction, where), _address(where)
     count = 2 if instruction.has("cas") else 1
-    readers = [reader(operand, kind) for operand in instruction.operands[at + 1 : at + 1 + count]]
-    write = writer(instruction.operands[0], kind) if has_result else None
+    columns = [
+        [reader(element, kind) for element in _elements(operand)]
+        for operand in instruction.operands[at + 1 : at + 1 + count]
+    ]
+    writers = [writer(element, kind) for element in _elements(instruction.operands[0])] if has_result else []
     update = update_of(instruction)
 
     def step(thread: Thread) -> None:
         place, to = _place_in(thread, space, where), address(thread)
-        old = int.from_bytes(_access(instruction, thread, place, to, size), "little")
-        new = update(old, *[read(thread) for read in readers])
-        _access(instruction, thread, place, to, size, new.to_bytes(size, "little"))
-        if write is not None:
+        rows = [[read(thread) for read in row] for row in zip(*columns, strict=True)]
+        olds = []
+        for index, row in enumerate(rows):
+            old = int.from_bytes(_access(instruction, thread, place, to + index * size, size), "little")
+            _access(instruction, thread, place, to + index * size, size, update(old, *row).to_bytes(size, "little"))
+            olds.append(old)
+        for write, old in zip(writers, olds, strict=False):
             write(thread, old)
 
     return step
@@ -239,6 +246,12 @@ def _cvta_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
         write(thread, (read(thread) + sign * windows.get(space, 0)) & mask(64))
 
     return step
+
+
+def _policy_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
+    """``createpolicy``: caches take no advice here."""
+    write = _destinations(instruction)[0]
+    return lambda thread: write(thread, CACHE_POLICY)
 
 
 # ---------------------------------------------------------------------- control
@@ -332,6 +345,7 @@ def _warp_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> St
 
 _SPECIAL_STEPS: Final[dict[str, StepFactory]] = {
     "ld": _load_step, "ldu": _load_step, "st": _store_step, "atom": _atomic_step, "red": _atomic_step,
+    "isspacep": isspacep_step, "createpolicy": _policy_step,
     "cvta": _cvta_step, "bra": _branch_step, "ret": ret_step, "call": call_step, "exit": _exit_step,
     "trap": _trap_step, "bar": _barrier_step, "barrier": _barrier_step, "shfl": _warp_step, "vote": _warp_step,
     "match": _warp_step,

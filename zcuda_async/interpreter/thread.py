@@ -88,7 +88,10 @@ class FunctionCode:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What all blocks of a launch share; `symbols` are the addresses of module variables."""
+    """What all blocks of a launch share; `symbols` are the addresses of module variables.
+
+    `constants` are the names and sizes of the ``.const`` ones.
+    """
 
     kernel: FunctionCode
     codes: Mapping[str, FunctionCode]
@@ -102,6 +105,7 @@ class Launch:
     local_size: int
     shared_window: int
     strict: bool
+    constants: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(slots=True, eq=False)

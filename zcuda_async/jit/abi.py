@@ -26,6 +26,9 @@ __all__ = (
     "WORKER_FIELDS",
     "WORKER_SIZE",
     "WORKSPACE_SIZE",
+    "MAX_WORKERS",
+    "SHARED_WINDOW_SIZE",
+    "WORKER_SPACING",
 )
 
 ABI_VERSION: Final = 2
@@ -60,6 +63,13 @@ LAUNCH_FIELDS: Final[dict[str, tuple[int, str]]] = {
     "cluster_y": (92, "i32"),
     "cluster_z": (96, "i32"),
 }
+
+SHARED_WINDOW_SIZE: Final = 256 << 10
+"""Bytes of a worker's shared-memory window."""
+
+WORKER_SPACING: Final = 64 << 20
+MAX_WORKERS: Final = 128
+"""Workers' regions lie so far apart, and there are at most so many, from a multiple of their product on."""
 
 WORKER: Final = struct.Struct("<QQQQQQQ8x")
 """One worker's state; 64 bytes."""

@@ -20,7 +20,8 @@ def align_up(value: int, align: int) -> int:
 class KernelLayout:
     """Byte offsets by variable name; `static_shared` bytes of static shared memory are used.
 
-    `local_size` is the bytes of `.local` memory each lane has.
+    `local_size` is the bytes of `.local` memory each lane has.  `constants` are the ranges of the globals
+    image, (offset, size), that hold `.const` variables; `param_bytes` the size of the parameters.
     """
 
     shared: dict[str, int]
@@ -30,6 +31,8 @@ class KernelLayout:
     globals: dict[str, int]
     params: dict[str, int]
     uses_dynamic_shared: bool
+    constants: tuple[tuple[int, int], ...] = ()
+    param_bytes: int = 0
 
 
 def _place(variables: list[Variable]) -> tuple[dict[str, int], int]:
@@ -65,4 +68,6 @@ def kernel_layout(module: Module, function: Function) -> KernelLayout:
         globals=image,
         params={param.name: param.offset for param in function.params},
         uses_dynamic_shared=bool(dynamic),
+        constants=tuple((image[v.name], v.size or 0) for v in module.variables if v.space == "const" and v.size),
+        param_bytes=max((param.offset + param.size for param in function.params), default=0),
     )

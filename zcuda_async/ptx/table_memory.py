@@ -58,6 +58,9 @@ _STORE: Final = (
     _store("st.mmio.relaxed.sys{.global}.type [a], b"),
 )
 
+_PRIMARY: Final = "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged"
+_SECONDARY: Final = "L2::evict_first L2::evict_unchanged"
+
 _ADDRESSES: Final = (
     row("prefetch{.space}.level [a]", space="global local", level="L1 L2", see=_MOVE_SECTION),
     row("prefetch.global.level [a]", level="L2::evict_last L2::evict_normal", see=_MOVE_SECTION),
@@ -66,6 +69,19 @@ _ADDRESSES: Final = (
     row("discard{.global}.L2 [a], size:128..128", see=_MOVE_SECTION),
     row("mapa{.shared::cluster}.type d, a:any, b:u32", type="u32 u64", see=_MOVE_SECTION),
     row("getctarank{.shared::cluster}.type d:u32, a:any", type="u32 u64", see=_MOVE_SECTION),
+    row(
+        "createpolicy.range{.global}.primary{.secondary}.b64 d, [a], primary:u32, total:u32",
+        primary=_PRIMARY,
+        secondary=_SECONDARY,
+        see=_MOVE_SECTION,
+    ),
+    row(
+        "createpolicy.fractional.primary{.secondary}.b64 d{, fraction:f32}",
+        primary=_PRIMARY,
+        secondary=_SECONDARY,
+        see=_MOVE_SECTION,
+    ),
+    row("createpolicy.cvt.L2.b64 d, a", see=_MOVE_SECTION),
     row(
         "isspacep.space p, a:u64",
         space=f"global local const {_SHARED} param param::entry",

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 Lowering = Callable[["Group", Instruction], None]
 """Emits one instruction for all parts of a group."""
 
+from zcuda_async.jit.lower.address import ADDRESS  # noqa: E402
 from zcuda_async.jit.lower.atomic import ATOMIC  # noqa: E402
 from zcuda_async.jit.lower.barrier import BARRIER  # noqa: E402
+from zcuda_async.jit.lower.bitfield import BITFIELD  # noqa: E402
 from zcuda_async.jit.lower.carry import EXTENDED  # noqa: E402
 from zcuda_async.jit.lower.cluster import CLUSTER  # noqa: E402
 from zcuda_async.jit.lower.compare import COMPARE, predicate_logic  # noqa: E402
@@ -48,6 +50,8 @@ LOWER: Final[Mapping[str, Mapping[str, Lowering]]] = MappingProxyType(
             **CLUSTER,
             **FAULTS,
             **VIDEO,
+            **BITFIELD,
+            **ADDRESS,
         },
         "extended": EXTENDED,
         "predicate": {opcode: predicate_logic(opcode) for opcode in ("and", "or", "xor", "not", "mov")},

@@ -2,6 +2,7 @@
 
 Shared memory belongs to one worker, so its atomics are plain read-modify-write.  Global ones use the
 machine's.  An addition to one address whose result nobody reads is summed across the lanes first.
+What the machine has no instruction for (16-bit floats) is a loop around compare-and-exchange.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Type, llvm_type
+from zcuda_async.jit.lower.halfmath import HALF_TYPES, add_halves, as_halves, extreme_half, layout_of
 from zcuda_async.jit.lower.memory import Place, place, space_of, spread
 from zcuda_async.jit.shapes import VARYING
-from zcuda_async.ptx.ir import TYPE_BITS, Instruction, Register, VectorOperand
+from zcuda_async.ptx.ir import TYPE_BITS, Instruction, Operand, Register, VectorOperand
 
 if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
@@ -25,48 +27,69 @@ _OPERATIONS: Final = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "i
 
 @dataclass(frozen=True, slots=True)
 class _Atomic:
-    """One atom/red instruction, taken apart."""
+    """One atom/red instruction, taken apart.
+
+    `count` elements one after another are changed, each atomically; `elem` is LLVM's type of one.
+    """
 
     operation: str
     ptx_type: str
     elem: str
     space: str
+    count: int
     has_result: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return TYPE_BITS[self.ptx_type] // 8
+
+    @property
+    def is_half(self) -> bool:
+        """Whether elements are 16-bit floats or pairs of them, kept as integers."""
+        return self.ptx_type in HALF_TYPES
+
+
+def _elements(operand: Operand) -> tuple[Operand, ...]:
+    return operand.elements if isinstance(operand, VectorOperand) else (operand,)
 
 
 def atomic(group: Group, instruction: Instruction) -> None:
     """``atom`` and ``red``."""
     what = _describe(group, instruction)
     operands = instruction.operands[1:] if instruction.opcode == "atom" else instruction.operands
-    address, sources = operands[0], operands[1:]
-    if len(sources) > (2 if what.operation == "cas" else 1):
-        raise group.refuse(instruction, "a cache policy operand is not supported yet")
-    kind = group.vector(what.elem)
+    # A cache policy may follow, which has no meaning here.
+    address, sources = operands[0], operands[1 : 3 if what.operation == "cas" else 2]
+    flat = [element for source in sources for element in _elements(source)]
     shape = group.transfer.of(address)
     places = [place(group, address, what.space, part) for part in range(group.parts)]
-    values = [[group.read(source, what.elem, part, vector=True) for source in sources] for part in range(group.parts)]
+    values = [[group.read(source, what.elem, part, vector=True) for source in flat] for part in range(group.parts)]
     masks = [group.active(instruction, part) for part in range(group.parts)]
-    if what.operation == "add" and not what.has_result and shape.stride == 0:
+    if _adds_up(what) and shape.stride == 0:
         for where, (value,), mask in zip(places, values, masks, strict=True):
             _add_together(group, what, where, value, mask)
         return
     results = _by_lane(group, what, places, values, masks)
     if what.has_result:
-        group.write(instruction.operands[0], results, kind.elem, VARYING, instruction.guard)
+        for destination, column in zip(_elements(instruction.operands[0]), results, strict=True):
+            group.write(destination, column, what.elem, VARYING, instruction.guard)
 
 
 def _describe(group: Group, instruction: Instruction) -> _Atomic:
-    operation = next((name for name in _OPERATIONS if instruction.has(name)), None)
+    operation = next(name for name in _OPERATIONS if instruction.has(name))
     ptx_type = instruction.types[0]
-    is_vector = any(isinstance(operand, VectorOperand) for operand in instruction.operands)
-    if operation is None or ptx_type not in _TYPES or is_vector:
-        raise group.refuse(instruction, "this atomic operation is not supported yet")
-    destination = instruction.operands[0]
-    wanted = instruction.opcode == "atom" and isinstance(destination, Register) and destination.name in group.read_names
-    return _Atomic(operation, ptx_type, llvm_type(ptx_type), space_of(instruction), wanted)
+    if ptx_type == "b128":
+        raise group.refuse(instruction, "128-bit atomics are not supported yet")
+    destinations = _elements(instruction.operands[0]) if instruction.opcode == "atom" else ()
+    wanted = any(isinstance(each, Register) and each.name in group.read_names for each in destinations)
+    count = next((int(name[1:]) for name in ("v2", "v4", "v8") if instruction.has(name)), 1)
+    elem = f"i{TYPE_BITS[ptx_type]}" if ptx_type in HALF_TYPES else llvm_type(ptx_type)
+    return _Atomic(operation, ptx_type, elem, space_of(instruction), count, wanted)
 
 
-_TYPES: Final = frozenset({f"{kind}{bits}" for kind in "bus" for bits in (32, 64)} | {"f32", "f64"})
+def _adds_up(what: _Atomic) -> bool:
+    """Whether lanes may be summed before memory is touched."""
+    return what.operation == "add" and not what.has_result and what.count == 1 and not what.is_half
 
 
 def _add_together(group: Group, what: _Atomic, where: Place, value: str, mask: str | None) -> None:
@@ -96,8 +119,11 @@ def _add_together(group: Group, what: _Atomic, where: Place, value: str, mask: s
 
 def _by_lane(
     group: Group, what: _Atomic, places: list[Place], values: list[list[str]], masks: list[str | None]
-) -> list[str]:
-    """Every active lane in turn: a loop over the parts, and in it one over the lanes."""
+) -> list[list[str]]:
+    """Every active lane in turn: a loop over the parts, and in it one over the lanes.
+
+    The result is what was in memory: for each element a value per part.
+    """
     builder, lanes, parts = group.builder, group.lanes, group.parts
     kind, pointers = group.vector(what.elem), Type("ptr", lanes)
     operands = [(pointers, [spread(group, where) for where in places])]
@@ -107,7 +133,7 @@ def _by_lane(
     if any(mask is not None for mask in masks):
         truth = group.vector("i1")
         bits = _array(group, Type(f"i{lanes}"), [group.mask_bits(mask or truth.const(1)) for mask in masks])
-    old = builder.alloca(f"[{parts} x {kind}]") if what.has_result else ""
+    old = [builder.alloca(f"[{parts} x {kind}]") for _ in range(what.count if what.has_result else 0)]
     head, done = builder.block_name("parts"), builder.block_name("parts.done")
     counter = builder.alloca("i32", 4)
     builder.line(f"store i32 0, ptr {counter}")
@@ -124,10 +150,10 @@ def _by_lane(
             )
             for (operand, _), array in zip(operands, arrays, strict=True)
         ]
-        before = _one(group, what, own[0], own[1:])
-        if old:
-            to = builder.op(f"getelementptr {kind.elem}, ptr {old}, i32 {index}")
-            builder.line(f"store {kind.elem} {before}, ptr {to}")
+        for at, before in enumerate(_lane(group, what, own[0], own[1:])):
+            if old:
+                to = builder.op(f"getelementptr {kind.elem}, ptr {old[at]}, i32 {index}")
+                builder.line(f"store {kind.elem} {before}, ptr {to}")
 
     mask = None
     if bits is not None:
@@ -139,10 +165,7 @@ def _by_lane(
     more = builder.op(f"icmp ult i32 {following}, {parts}")
     builder.line(f"br i1 {more}, label %{head}, label %{done}")
     builder.label(done)
-    if not old:
-        return []
-    slots = [builder.op(f"getelementptr {kind}, ptr {old}, i32 {number}") for number in range(parts)]
-    return [builder.op(f"load {kind}, ptr {slot}") for slot in slots]
+    return [_loaded(group, kind, array) for array in old]
 
 
 def _array(group: Group, kind: Type, values: list[str]) -> str:
@@ -155,11 +178,32 @@ def _array(group: Group, kind: Type, values: list[str]) -> str:
     return array
 
 
+def _loaded(group: Group, kind: Type, array: str) -> list[str]:
+    builder = group.builder
+    slots = [builder.op(f"getelementptr {kind}, ptr {array}, i32 {number}") for number in range(group.parts)]
+    return [builder.op(f"load {kind}, ptr {slot}") for slot in slots]
+
+
+def _lane(group: Group, what: _Atomic, pointer: str, values: list[str]) -> list[str]:
+    """One lane's operations, one for each element; the values that were there before."""
+    if what.count == 1:
+        return [_one(group, what, pointer, values)]
+    before = []
+    for index, value in enumerate(values):
+        at = group.builder.op(f"getelementptr i8, ptr {pointer}, i64 {index * what.size}")
+        before.append(_one(group, what, at, [value]))
+    return before
+
+
 def _one(group: Group, what: _Atomic, pointer: str, values: list[str]) -> str:
-    """One lane's operation; the value that was there before."""
+    """One operation; the value that was there before."""
     if what.operation in ("inc", "dec"):
         return _wrap_around(group, what, pointer, values[0])
-    return (_plain if what.space == "shared" else _locked)(group, what, pointer, values)
+    if what.space == "shared":
+        return _plain(group, what, pointer, values)
+    if what.is_half and what.operation not in ("exch", "cas"):
+        return _exchange_loop(group, what, pointer, values[0])
+    return _locked(group, what, pointer, values)
 
 
 def _updated(group: Group, what: _Atomic, old: str, value: str) -> str:
@@ -167,6 +211,8 @@ def _updated(group: Group, what: _Atomic, old: str, value: str) -> str:
     builder, kind = group.builder, Type(what.elem)
     if what.operation == "exch":
         return value
+    if what.is_half:
+        return _updated_half(group, what, old, value)
     if what.operation in ("min", "max"):
         sign = "s" if what.ptx_type[0] == "s" else "u"
         return builder.intrinsic(sign + what.operation, kind, old, value)
@@ -174,22 +220,48 @@ def _updated(group: Group, what: _Atomic, old: str, value: str) -> str:
     return builder.binary(opcode, kind, old, value)
 
 
+def _updated_half(group: Group, what: _Atomic, old: str, value: str) -> str:
+    builder, kind, form = group.builder, Type(what.elem), layout_of(what.ptx_type)
+    (bits, a), (_, b) = (as_halves(builder, what.ptx_type, kind, each) for each in (old, value))
+    if what.operation == "add":
+        result = add_halves(builder, form, bits, a, b)
+    else:
+        result = extreme_half(builder, form, bits, what.operation, a, b)
+    return builder.cast("bitcast", bits, result, kind)
+
+
 def _plain(group: Group, what: _Atomic, pointer: str, values: list[str]) -> str:
     builder, kind = group.builder, Type(what.elem)
-    size = TYPE_BITS[what.ptx_type] // 8
-    old = builder.op(f"load {kind}, ptr {pointer}, align {size}, !tbaa !5")
+    old = builder.op(f"load {kind}, ptr {pointer}, align {what.size}, !tbaa !5")
     if what.operation == "cas":
         same = builder.compare("icmp eq", kind, old, values[0])
         new = builder.select(kind, same, values[1], old)
     else:
         new = _updated(group, what, old, values[0])
-    builder.line(f"store {kind} {new}, ptr {pointer}, align {size}, !tbaa !5")
+    builder.line(f"store {kind} {new}, ptr {pointer}, align {what.size}, !tbaa !5")
     return old
 
 
+def _exchange_loop(group: Group, what: _Atomic, pointer: str, value: str) -> str:
+    """Compute from what is there, and try again if it has changed meanwhile."""
+    builder, kind, size = group.builder, what.elem, what.size
+    seen = builder.alloca(kind, 8)
+    first = builder.op(f"load atomic {kind}, ptr {pointer} monotonic, align {size}")
+    builder.line(f"store {kind} {first}, ptr {seen}")
+    again, done = builder.block_name("exchange"), builder.block_name("exchanged")
+    builder.line(f"br label %{again}")
+    builder.label(again)
+    old = builder.op(f"load {kind}, ptr {seen}")
+    new = _updated(group, what, old, value)
+    pair = builder.op(f"cmpxchg ptr {pointer}, {kind} {old}, {kind} {new} seq_cst seq_cst, align {size}")
+    builder.line(f"store {kind} {builder.op(f'extractvalue {{ {kind}, i1 }} {pair}, 0')}, ptr {seen}")
+    builder.line(f"br i1 {builder.op(f'extractvalue {{ {kind}, i1 }} {pair}, 1')}, label %{done}, label %{again}")
+    builder.label(done)
+    return builder.op(f"load {kind}, ptr {seen}")
+
+
 def _locked(group: Group, what: _Atomic, pointer: str, values: list[str]) -> str:
-    builder, kind = group.builder, Type(what.elem)
-    size = TYPE_BITS[what.ptx_type] // 8
+    builder, kind, size = group.builder, Type(what.elem), what.size
     if what.operation == "cas":
         pair = builder.op(
             f"cmpxchg ptr {pointer}, {kind} {values[0]}, {kind} {values[1]} seq_cst seq_cst, align {size}"
@@ -204,8 +276,7 @@ def _locked(group: Group, what: _Atomic, pointer: str, values: list[str]) -> str
 def _wrap_around(group: Group, what: _Atomic, pointer: str, limit: str) -> str:
     """``inc``: old >= limit ? 0 : old + 1; ``dec``: old == 0 or old > limit ? limit : old - 1."""
     name = "uinc_wrap" if what.operation == "inc" else "udec_wrap"
-    size = TYPE_BITS[what.ptx_type] // 8
-    return group.builder.op(f"atomicrmw {name} ptr {pointer}, {what.elem} {limit} seq_cst, align {size}")
+    return group.builder.op(f"atomicrmw {name} ptr {pointer}, {what.elem} {limit} seq_cst, align {what.size}")
 
 
 ATOMIC: Final[dict[str, Lowering]] = {"atom": atomic, "red": atomic}

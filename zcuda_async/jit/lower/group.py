@@ -178,8 +178,10 @@ class Group:
         return kind.const(value)
 
     def _named(self, operand: SpecialRegister | Symbol, part: int) -> tuple[str, str]:
-        from zcuda_async.jit.lower.special import special_value, symbol_value
+        from zcuda_async.jit.lower.special import TIMES, special_value, symbol_value
 
+        if isinstance(operand, SpecialRegister) and operand.name in TIMES:
+            return special_value(self, operand, part)
         key = (str(operand), part)
         if key not in self.specials:
             make = special_value if isinstance(operand, SpecialRegister) else symbol_value

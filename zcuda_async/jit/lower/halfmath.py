@@ -29,6 +29,7 @@ __all__ = (
     "Layout16",
     "add_halves",
     "as_halves",
+    "extreme_half",
     "flush_bits",
     "layout_of",
     "narrow_bits",
@@ -184,23 +185,36 @@ def _order(builder: Builder, bits: Type, value: str) -> str:
 
 
 def _minmax(builder: Builder, instruction: Instruction, form: Layout16, bits: Type, args: Sequence[str]) -> str:
-    """On the bit patterns.  A NaN operand loses unless ``.NaN`` is given."""
-    truth = bits.of("i1")
     if instruction.has("ftz"):
         args = [flush_bits(builder, form, bits, arg) for arg in args]
-    a, b = args
+    nan, xorsign = instruction.has("NaN"), instruction.has("xorsign")
+    return extreme_half(builder, form, bits, instruction.opcode, args[0], args[1], nan=nan, xorsign=xorsign)
+
+
+def extreme_half(
+    builder: Builder,
+    form: Layout16,
+    bits: Type,
+    opcode: str,
+    a: str,
+    b: str,
+    *,
+    nan: bool = False,
+    xorsign: bool = False,
+) -> str:
+    """``min`` or ``max`` of bit patterns.  A NaN operand loses, or wins with `nan`."""
+    truth = bits.of("i1")
     magnitudes = [builder.binary("and", bits, value, bits.const(0x7FFF)) for value in (a, b)]
     nans = [builder.compare("icmp ugt", bits, size, bits.const(form.infinity)) for size in magnitudes]
-    left, right = magnitudes if instruction.has("xorsign") else (a, b)
+    left, right = magnitudes if xorsign else (a, b)
     # A NaN gives way to the other operand; both stay where both are.
     kept = [builder.select(bits, nans[0], right, left), builder.select(bits, nans[1], left, right)]
     keys = [_order(builder, bits, value) for value in kept]
-    value = _order(builder, bits, builder.intrinsic("s" + instruction.opcode, bits, *keys))
-    if instruction.has("xorsign"):
+    value = _order(builder, bits, builder.intrinsic("s" + opcode, bits, *keys))
+    if xorsign:
         sign = builder.binary("and", bits, builder.binary("xor", bits, a, b), bits.const(-0x8000))
         value = builder.binary("or", bits, value, sign)
-    join = "or" if instruction.has("NaN") else "and"
-    none = builder.binary(join, truth, nans[0], nans[1])
+    none = builder.binary("or" if nan else "and", truth, nans[0], nans[1])
     return builder.select(bits, none, bits.const(0x7FFF), value)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from zcuda_async.jit.abi import LAUNCH_FIELDS, WORKER_FIELDS
+from zcuda_async.jit.abi import LAUNCH_FIELDS, MAX_WORKERS, WORKER_FIELDS, WORKER_SPACING
 from zcuda_async.jit.blockstate import STATE_FIELDS
 from zcuda_async.jit.builder import Type
 from zcuda_async.ptx.ir import SpecialRegister, Symbol
@@ -12,7 +12,7 @@ from zcuda_async.ptx.ir import SpecialRegister, Symbol
 if TYPE_CHECKING:
     from zcuda_async.jit.lower.group import Group
 
-__all__ = ("launch_field", "special_value", "state_value", "symbol_value", "worker_field")
+__all__ = ("TIMES", "launch_field", "special_value", "state_value", "symbol_value", "worker_field")
 
 _I32 = Type("i32")
 
@@ -144,15 +144,52 @@ def special_value(group: Group, operand: SpecialRegister, part: int) -> tuple[st
         return group.builder.op(f"trunc i64 {word} to i32"), "i32"
     if "cluster" in name:
         return cluster_register(group, name)
-    if name == "%gridid":
-        return "0", "i64"
-    if name in ("%clock", "%clock64", "%clock_hi"):
-        ticks = group.builder.call("i64", "llvm.readcyclecounter", [])
-        if name == "%clock64":
-            return ticks, "i64"
-        shifted = group.builder.op(f"lshr i64 {ticks}, 32") if name == "%clock_hi" else ticks
-        return group.builder.op(f"trunc i64 {shifted} to i32"), "i32"
+    if name in ("%total_smem_size", "%aggr_smem_size"):
+        dynamic = launch_field(group, "dynamic_shared")
+        return group.builder.op(f"add i32 {dynamic}, {group.layout.static_shared}"), "i32"
+    if name in _ZERO or name.startswith(("%envreg", "%reserved_smem_offset_")):
+        return "0", "i64" if name in _ZERO else "i32"
+    if name in TIMES:
+        return _time(group, name)
+    if name == "%smid":
+        return _worker_number(group), "i32"
+    if name == "%nsmid":
+        return str(MAX_WORKERS), "i32"
     raise LookupError(name)
+
+
+_ZERO: Final = ("%gridid", "%current_graph_exec")
+
+TIMES: Final = frozenset(("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"))
+"""Special registers that are another number every time they are read."""
+
+
+def _time(group: Group, name: str) -> tuple[str, str]:
+    """The cycle counter, or the nanoseconds of the wall clock: whole or one half."""
+    builder = group.builder
+    time = _nanoseconds(group) if name.startswith("%globaltimer") else builder.call("i64", "llvm.readcyclecounter", [])
+    if name in ("%clock64", "%globaltimer"):
+        return time, "i64"
+    half = builder.op(f"lshr i64 {time}, 32") if name.endswith("_hi") else time
+    return builder.op(f"trunc i64 {half} to i32"), "i32"
+
+
+def _nanoseconds(group: Group) -> str:
+    """``clock_gettime(CLOCK_REALTIME)`` of the C library that the worker runs on."""
+    builder = group.builder
+    pair = builder.alloca("{ i64, i64 }", 8)
+    builder.call("i32", "clock_gettime", [("i32", "0"), ("ptr", pair)])
+    seconds = builder.op(f"load i64, ptr {pair}, align 8")
+    at = builder.op(f"getelementptr i8, ptr {pair}, i64 8")
+    rest = builder.op(f"load i64, ptr {at}, align 8")
+    return builder.op(f"add i64 {builder.op(f'mul i64 {seconds}, 1000000000')}, {rest}")
+
+
+def _worker_number(group: Group) -> str:
+    """Which worker this is, from where its memory lies."""
+    builder = group.builder
+    region = builder.op(f"udiv i64 {worker_field(group, 'shared')}, {WORKER_SPACING}")
+    return builder.op(f"trunc i64 {builder.op(f'urem i64 {region}, {MAX_WORKERS}')} to i32")
 
 
 def symbol_value(group: Group, operand: Symbol, part: int) -> tuple[str, str]:
