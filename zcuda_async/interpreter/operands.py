@@ -149,6 +149,9 @@ _SPECIAL: Final[dict[str, Reader]] = {
     "%globaltimer_lo": lambda _: time_ns() & mask(32),
     "%globaltimer_hi": lambda _: time_ns() >> 32,
     "%current_graph_exec": lambda _: 0,
+    "%cluster_ctarank": lambda _: 0,
+    "%cluster_nctarank": lambda _: 1,
+    "%is_explicit_cluster": lambda _: 0,
     "%aggr_smem_size": lambda t: t.block.launch.shared_size + t.block.launch.dynamic_shared,
     "%total_smem_size": lambda t: t.block.launch.shared_size + t.block.launch.dynamic_shared,
 }
@@ -157,6 +160,11 @@ _TRIPLES: Final[dict[str, Callable[[Thread], tuple[int, int, int]]]] = {
     "%ntid": lambda t: t.block.launch.block,
     "%ctaid": lambda t: t.block.index,
     "%nctaid": lambda t: t.block.launch.grid,
+    # A launch of the interpreter has clusters of one block.
+    "%clusterid": lambda t: t.block.index,
+    "%nclusterid": lambda t: t.block.launch.grid,
+    "%cluster_ctaid": lambda _: (0, 0, 0),
+    "%cluster_nctaid": lambda _: (1, 1, 1),
 }
 
 
