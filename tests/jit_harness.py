@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,10 +17,11 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from jit_services import services
 
 from zcuda_async.executor.native import NativeCode
 from zcuda_async.interpreter import Interpreter, RegionMemory
-from zcuda_async.jit.abi import LAUNCH, LAUNCH_SIZE, WORKER, WORKER_SIZE
+from zcuda_async.jit.abi import EXTENSION, EXTENSION_OFFSET, LAUNCH, LAUNCH_SIZE, WORKER, WORKER_SIZE
 from zcuda_async.jit.cfg import is_warp_barrier
 from zcuda_async.jit.compile import generate_ir, inspect_module
 from zcuda_async.jit.function import ENTRY
@@ -152,6 +153,7 @@ class _Worker:
         total = case.grid[0] * case.grid[1] * case.grid[2]
         launch = LAUNCH.pack(0, total, 3, 1, 0, *case.grid, case.dynamic_shared, packed.ctypes.data, image, 0, 0)
         self._launch[:] = np.frombuffer(launch, np.uint8)
+        EXTENSION.pack_into(self._launch, EXTENSION_OFFSET, 0, 1, 1, 1, services().address)
         state = WORKER.pack(self.shared, self.scratch, SCRATCH_BYTES, 0, 0, 0, 0)
         self._state[:] = np.frombuffer(state, np.uint8)
         last = code.entry(self._launch.ctypes.data, self._state.ctypes.data)
@@ -217,8 +219,14 @@ def run_jit(case: Case, target_name: str = "host", parts: int | None = None) -> 
     return _unpack(case, [buffers.contents(index) for index in range(len(case.arrays))])
 
 
-def run_interpreter(case: Case, *, step_limit: int | None = 200_000, strict: bool = True) -> list[Array]:
-    """The arrays after the launch, computed by the interpreter."""
+def run_interpreter(
+    case: Case,
+    *,
+    step_limit: int | None = 200_000,
+    strict: bool = True,
+    output: Callable[[bytes], object] = lambda _: None,
+) -> list[Array]:
+    """The arrays after the launch, computed by the interpreter; `output` gets what the kernel prints."""
     buffers, base, image = _place(case)
     contents = [bytearray(buffers.contents(index)) for index in range(len(buffers.sizes))]
     Interpreter(case.module).launch(
@@ -232,6 +240,7 @@ def run_interpreter(case: Case, *, step_limit: int | None = 200_000, strict: boo
         shared_window=_worker().shared,
         strict=strict,
         step_limit=step_limit,
+        output=output,
     )
     return _unpack(case, contents[:-1])
 

@@ -16,7 +16,13 @@ SOURCES = {"zcuda_async": ROOT / "zcuda_async", "zcuda_compat": ROOT / "compat" 
 
 # Lowest first; a module may import from its own layer and from those below.
 LAYERS = (
-    ("zcuda_async._version", "zcuda_async.callbacks", "zcuda_async.errors", "zcuda_async.threads"),
+    (
+        "zcuda_async._version",
+        "zcuda_async.callbacks",
+        "zcuda_async.errors",
+        "zcuda_async.formatting",
+        "zcuda_async.threads",
+    ),
     ("zcuda_async.ptx",),
     ("zcuda_async.jit",),
     ("zcuda_async.memory", "zcuda_async.executor", "zcuda_async.interpreter", "zcuda_async.timing"),

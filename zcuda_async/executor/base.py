@@ -28,7 +28,8 @@ class LaunchRequest:
 
     `globals_address` is where the module's variables live (0: it has none).  `lane` names the queue whose launches
     follow one another, for `LaunchAhead`; 0 for none.  A cooperative launch's blocks may all wait for each other;
-    `cluster` is the blocks of a cluster.
+    `cluster` is the blocks of a cluster.  `services_address` is where `jit.abi.SERVICES` lies, 0 if the kernel needs
+    none.
     """
 
     code: KernelCode
@@ -39,6 +40,7 @@ class LaunchRequest:
     lane: int = 0
     is_cooperative: bool = False
     cluster: tuple[int, int, int] = (1, 1, 1)
+    services_address: int = 0
 
 
 @dataclass(frozen=True, slots=True)

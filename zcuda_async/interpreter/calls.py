@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from zcuda_async.interpreter.operands import address_of, reader, writer
+from zcuda_async.interpreter.services import SERVICES
 from zcuda_async.interpreter.thread import Exited, Frame, Step, Thread, TrapError, Wait, line_of
-from zcuda_async.ptx.ir import Instruction, Operand, Param, Symbol, VectorOperand
+from zcuda_async.ptx.ir import Instruction, Operand, Symbol, VectorOperand
 
 __all__ = ("call_step", "leave", "ret_step")
 
@@ -26,12 +27,16 @@ def call_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
 
     def step(thread: Thread) -> None:
         code = thread.block.launch.codes.get(callee.name)
+        if code is None and callee.name in SERVICES:
+            _serve(thread, callee.name, results.elements, arguments.elements)
+            return
         if code is None:
             raise _without_body(instruction, callee.name)
         caller = thread.frame
         frame = Frame(code, len(thread.local), len(thread.params), results=results.elements)
         values = [
-            _argument(thread, operand, param) for operand, param in zip(arguments.elements, code.params, strict=True)
+            _argument(thread, operand, param.type, param.size)
+            for operand, param in zip(arguments.elements, code.params, strict=True)
         ]
         thread.local.extend(bytes(code.frame_size + -code.frame_size % 16))
         thread.params.extend(bytes(code.param_size))
@@ -50,12 +55,30 @@ def _without_body(instruction: Instruction, name: str) -> Exception:
     return LookupError(f"{line_of(instruction)}: function {name} has no body")
 
 
-def _argument(thread: Thread, operand: Operand, param: Param) -> bytes:
+def _serve(thread: Thread, name: str, results: tuple[Operand, ...], arguments: tuple[Operand, ...]) -> None:
+    """A function of the device runtime."""
+    service, sizes, result_size = SERVICES[name]
+    data = [_argument(thread, operand, f"b{size * 8}", size) for operand, size in zip(arguments, sizes, strict=True)]
+    value = service(thread, *[int.from_bytes(each, "little") for each in data])
+    for operand in results:
+        _result(thread, operand, f"b{result_size * 8}", value.to_bytes(result_size, "little"))
+
+
+def _argument(thread: Thread, operand: Operand, kind: str, size: int) -> bytes:
     """The bytes of an argument: a ``.param`` variable's, or a register's or constant's."""
     if isinstance(operand, Symbol):
         start = address_of(thread, operand.name) + operand.offset
-        return bytes(thread.params[start : start + param.size])
-    return reader(operand, param.type)(thread).to_bytes(param.size, "little")
+        return bytes(thread.params[start : start + size])
+    return reader(operand, kind)(thread).to_bytes(size, "little")
+
+
+def _result(thread: Thread, operand: Operand, kind: str, data: bytes) -> None:
+    """Give the caller a result: in a ``.param`` variable, or in a register."""
+    if isinstance(operand, Symbol):
+        at = address_of(thread, operand.name) + operand.offset
+        thread.params[at : at + len(data)] = data
+    else:
+        writer(operand, kind)(thread, int.from_bytes(data, "little"))
 
 
 def leave(thread: Thread) -> Wait | None:
@@ -65,12 +88,7 @@ def leave(thread: Thread) -> Wait | None:
     frame, thread.frame = thread.frame, thread.frames.pop()
     for operand, result in zip(frame.results, frame.code.returns, strict=True):
         start = frame.param_base + frame.code.variables[result.name].offset
-        data = bytes(thread.params[start : start + result.size])
-        if isinstance(operand, Symbol):
-            at = address_of(thread, operand.name) + operand.offset
-            thread.params[at : at + len(data)] = data
-        else:
-            writer(operand, result.type)(thread, int.from_bytes(data, "little"))
+        _result(thread, operand, result.type, bytes(thread.params[start : start + result.size]))
     del thread.local[frame.local_base :]
     del thread.params[frame.param_base :]
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import Final
 
@@ -61,6 +61,7 @@ class Interpreter:
         shared_window: int = SHARED_WINDOW,
         strict: bool = True,
         step_limit: int | None = None,
+        output: Callable[[bytes], object] = lambda _: None,
     ) -> None:
         """Run a whole grid and return when it is through.
 
@@ -75,6 +76,7 @@ class Interpreter:
             shared_window: Where shared memory lies in the generic address space.
             strict: Whether reading a register that was never written is an error (else it is 0).
             step_limit: The most instructions that one thread may run; None for no limit.
+            output: Called with the text of every ``printf``.
 
         Raises:
             KeyError: The module has no such kernel.
@@ -98,6 +100,7 @@ class Interpreter:
             shared_window=shared_window,
             strict=strict,
             constants=tuple((v.name, v.size or 0) for v in self._module.variables if v.space == "const"),
+            output=output,
         )
         for z, y, x in product(*(range(size) for size in reversed(grid))):
             _BlockRun(launch, (x, y, z), step_limit).run()

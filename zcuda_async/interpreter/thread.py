@@ -90,7 +90,7 @@ class FunctionCode:
 class Launch:
     """What all blocks of a launch share; `symbols` are the addresses of module variables.
 
-    `constants` are the names and sizes of the ``.const`` ones.
+    `constants` are the names and sizes of the ``.const`` ones; `output` takes what threads print.
     """
 
     kernel: FunctionCode
@@ -105,6 +105,7 @@ class Launch:
     local_size: int
     shared_window: int
     strict: bool
+    output: Callable[[bytes], object]
     constants: tuple[tuple[str, int], ...] = ()
 
 

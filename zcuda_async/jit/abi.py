@@ -22,6 +22,14 @@ __all__ = (
     "LAUNCH_FIELDS",
     "LAUNCH_SIZE",
     "REPORT_SIZE",
+    "RING",
+    "RING_DATA",
+    "RING_FIELDS",
+    "RING_GRANULE",
+    "RING_RECORD",
+    "SERVICES",
+    "SERVICES_FIELDS",
+    "SERVICES_SIZE",
     "WORKER",
     "WORKER_FIELDS",
     "WORKER_SIZE",
@@ -31,13 +39,13 @@ __all__ = (
     "WORKER_SPACING",
 )
 
-ABI_VERSION: Final = 2
+ABI_VERSION: Final = 4
 """Part of every object-cache key: raise it with any change below."""
 
 LAUNCH: Final = struct.Struct("<QQQIIIIIIQQQQ48x")
 """One launch; 128 bytes, 64-byte aligned.  What only some launches need follows in `EXTENSION`."""
 
-EXTENSION: Final = struct.Struct("<QIII")
+EXTENSION: Final = struct.Struct("<QIII4xQ")
 EXTENSION_OFFSET: Final = 80
 WORKSPACE_SIZE: Final = 64
 """Bytes."""
@@ -62,6 +70,7 @@ LAUNCH_FIELDS: Final[dict[str, tuple[int, str]]] = {
     "cluster_x": (88, "i32"),  # blocks of a cluster; 1 without
     "cluster_y": (92, "i32"),
     "cluster_z": (96, "i32"),
+    "services": (104, "i64"),  # address of the device's `SERVICES`, 0 if it has none
 }
 
 SHARED_WINDOW_SIZE: Final = 256 << 10
@@ -70,6 +79,39 @@ SHARED_WINDOW_SIZE: Final = 256 << 10
 WORKER_SPACING: Final = 64 << 20
 MAX_WORKERS: Final = 128
 """Workers' regions lie so far apart, and there are at most so many, from a multiple of their product on."""
+SERVICES: Final = struct.Struct("<QQ48x")
+"""What kernels can ask of the device: addresses, each 0 where the device lacks the service."""
+
+SERVICES_SIZE: Final = 64
+
+SERVICES_FIELDS: Final[dict[str, tuple[int, str]]] = {
+    "printf": (0, "i64"),  # a `RING` with its data
+    "heap": (8, "i64"),  # what ``malloc`` takes from, see `memory.kernel_heap`
+}
+
+RING: Final = struct.Struct("<QQ48x")
+"""The head of the buffer that kernels print into; its data follows.
+
+Positions count bytes from the buffer's first use on, for ever; `reserved` is where the next record goes,
+at `reserved` modulo `size`.  Records are multiples of `RING_GRANULE`, and none goes round the end: a
+filler is put there.  What is not collected in time is overwritten, the oldest first.
+"""
+
+RING_DATA: Final = 64
+
+RING_FIELDS: Final[dict[str, tuple[int, str]]] = {
+    "reserved": (0, "i64"),  # atomic
+    "size": (8, "i64"),
+}
+
+RING_GRANULE: Final = 32
+
+RING_RECORD: Final = struct.Struct("<QIIIIQ")
+"""A record's head: its position plus 1 (written last), its whole size, and the sizes of what follows.
+
+That is the format (0 for a filler), padded to a multiple of 8; the arguments as the kernel laid them out,
+likewise; and the strings that its ``%s`` name, each with its NUL.
+"""
 
 WORKER: Final = struct.Struct("<QQQQQQQ8x")
 """One worker's state; 64 bytes."""

@@ -13,7 +13,7 @@ from zcuda_async.jit.function import ENTRY, needs_coroutines, write_module
 from zcuda_async.jit.geometry import Geometry
 from zcuda_async.jit.host import host_target, initialise_llvm
 from zcuda_async.jit.info import KernelCode, KernelInfo, ModuleInfo, ParamInfo, VariableInfo
-from zcuda_async.jit.inline import RefusedCallError, inline_calls
+from zcuda_async.jit.inline import RefusedCallError, inline_calls, services_of
 from zcuda_async.jit.layout import globals_layout, kernel_layout
 from zcuda_async.jit.lower import WARP_OPCODES
 from zcuda_async.jit.lower.group import Group, Target
@@ -95,6 +95,7 @@ def _kernel_info(module: Module, function: Function) -> KernelInfo:
         required_block=(*required, 1, 1)[:3] if required else None,  # type: ignore[arg-type]
         uses_dynamic_shared=layout.uses_dynamic_shared,
         cluster=(*cluster, 1, 1)[:3] if cluster else None,  # type: ignore[arg-type]
+        services=services_of(function),
     )
 
 

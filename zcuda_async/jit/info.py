@@ -28,7 +28,7 @@ class KernelInfo:
 
     `static_shared` is in bytes.  `max_threads` is the largest block that ``.maxntid``/``.reqntid``
     allow (1024 without), `required_block` the exact block of ``.reqntid`` or None, `cluster` that of
-    ``.reqnctapercluster``.
+    ``.reqnctapercluster``.  `services` are the parts of the device runtime that it calls, by the names of `abi.SERVICES_FIELDS`.
     """
 
     name: str
@@ -39,6 +39,7 @@ class KernelInfo:
     required_block: tuple[int, int, int] | None = None
     uses_dynamic_shared: bool = False
     cluster: tuple[int, int, int] | None = None
+    services: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,9 @@ class ModuleInfo:
 def _kernel_info(fields: dict[str, object]) -> KernelInfo:
     params = fields.pop("params")
     required, cluster = fields.pop("required_block"), fields.pop("cluster")
+    services = fields.pop("services")
     return KernelInfo(
+        services=tuple(services),  # type: ignore[arg-type]
         params=tuple(ParamInfo(**param) for param in params),  # type: ignore[attr-defined]
         required_block=tuple(required) if required is not None else None,  # type: ignore[arg-type]
         cluster=tuple(cluster) if cluster is not None else None,  # type: ignore[arg-type]

@@ -32,7 +32,7 @@ from zcuda_async.ptx.ir import (
     VectorOperand,
 )
 
-__all__ = ("RefusedCallError", "inline_calls")
+__all__ = ("RefusedCallError", "inline_calls", "services_of")
 
 _LARGEST: Final = 200_000
 """Instructions that a kernel may grow to."""
@@ -42,7 +42,14 @@ _BUILT_IN: Final = {"__assertfail": "assert"}
 """Functions that the compiler knows, and the kind of trap that a call of them is."""
 
 
-_NOT_YET: Final = {"vprintf": "printf", "malloc": "malloc", "free": "free"}
+_SERVICES: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {"vprintf": (("b32",), ("b64", "b64"))}
+"""Functions of CUDA's device runtime that have a lowering of their own: types of their results and parameters."""
+
+
+_SERVICE_OF: Final = {"vprintf": "printf", "malloc": "heap", "free": "heap"}
+
+
+_NOT_YET: Final = {"malloc": "malloc", "free": "free"}
 """Functions of CUDA's device runtime that are known, but missing here, and what a program calls them."""
 
 
@@ -132,6 +139,9 @@ class _Expansion:
             self.body.append(replace(call, opcode="trap", modifiers=(_BUILT_IN[target.name],), operands=()))
             return
         callee = self.functions.get(target.name)
+        if callee is None and target.name in _SERVICES:
+            self._expand_service(call, written, target.name)
+            return
         if target.name in _NOT_YET:
             raise RefusedCallError(written, f"{_NOT_YET[target.name]} in kernels is not supported yet")
         if callee is None:
@@ -144,26 +154,88 @@ class _Expansion:
             raise RefusedCallError(written, f"{callee.name} takes other parameters than it is given here")
         self.count += 1
         suffix = f"~{self.count}"
-        passed = zip((*callee.params, *callee.returns), (*arguments.elements, *returns.elements), strict=True)
-        symbols = {param.name: _variable_name(written, operand) for param, operand in passed}
+        end = Label(f"return{suffix}")
+        if call.guard is not None:
+            self._skip(call, end)
+        inputs = zip(callee.params, arguments.elements, strict=True)
+        symbols = {param.name: self._argument(written, operand, param.type) for param, operand in inputs}
+        outputs = list(zip(callee.returns, returns.elements, strict=True))
+        symbols.update((param.name, self._variable(written, operand, param.type)) for param, operand in outputs)
         for variable in callee.variables:
             if variable.space in ("local", "param"):
                 symbols[variable.name] = variable.name + suffix
                 variable = replace(variable, name=variable.name + suffix)  # noqa: PLW2901
             if all(variable.name != other.name for other in self.variables):
                 self.variables.append(variable)
-        end = Label(f"return{suffix}")
+        self.expand(callee, _Renaming(suffix, symbols), Label(f"body{suffix}"), (*stack, callee.name))
+        self.body.append(Label(f"body{suffix}"))
+        for param, operand in outputs:
+            self._result(call, operand, symbols[param.name], param.type)
         if call.guard is not None:
-            skip = Guard(call.guard.register, not call.guard.negated)
-            self.body.append(_jump(call, end, skip))
-        self.expand(callee, _Renaming(suffix, symbols), end, (*stack, callee.name))
-        self.body.append(end)
+            self.body.append(end)
+
+    def _skip(self, call: Instruction, end: Label) -> None:
+        """Jump over what a guarded call becomes."""
+        assert call.guard is not None
+        self.body.append(_jump(call, end, Guard(call.guard.register, not call.guard.negated)))
+
+    def _expand_service(self, call: Instruction, written: Instruction, name: str) -> None:
+        """A call of the device runtime: an instruction of its own, between moves from and to the parameters."""
+        results, parameters = _SERVICES[name]
+        returns, arguments = call.operands[0], call.operands[2]
+        assert isinstance(returns, VectorOperand)
+        assert isinstance(arguments, VectorOperand)
+        if (len(returns.elements), len(arguments.elements)) != (len(results), len(parameters)):
+            raise RefusedCallError(written, f"{name} takes other parameters than it is given here")
+        self.count += 1
+        end = Label(f"return~{self.count}")
+        if call.guard is not None:
+            self._skip(call, end)
+        kinds = (*results, *parameters)
+        registers = [Register(f"{name}~{self.count}@{index}", kind) for index, kind in enumerate(kinds)]
+        plain = replace(call, guard=None, modifiers=(), types=())
+        for register, operand in zip(registers[len(results) :], arguments.elements, strict=True):
+            at = Address(Symbol(self._argument(written, operand, register.type)))
+            self.body.append(_load(plain, register, at))
+        self.body.append(replace(plain, opcode=name, operands=tuple(registers)))
+        for register, operand in zip(registers, returns.elements, strict=False):
+            at = Address(Symbol(self._variable(written, operand, register.type)))
+            self.body.append(_store(plain, at, register))
+            self._result(call, operand, at.base.name, register.type)  # type: ignore[union-attr]
+        if call.guard is not None:
+            self.body.append(end)
+
+    def _variable(self, call: Instruction, operand: Operand, kind: str) -> str:
+        """The ``.param`` variable that an argument or a result is; a new one where it is a register or a number."""
+        if isinstance(operand, Symbol):
+            return operand.name
+        if isinstance(operand, VectorOperand | Address | Label):
+            raise RefusedCallError(call, "an argument must be a .param variable, a register or a number")
+        name = f"argument~{len(self.variables)}"
+        size = TYPE_BITS[kind] // 8
+        self.variables.append(Variable(name, "param", kind, size, size, call.span))
+        return name
+
+    def _argument(self, call: Instruction, operand: Operand, kind: str) -> str:
+        name = self._variable(call, operand, kind)
+        if not isinstance(operand, Symbol):
+            self.body.append(_store(replace(call, guard=None), Address(Symbol(name)), operand, kind))
+        return name
+
+    def _result(self, call: Instruction, operand: Operand, name: str, kind: str) -> None:
+        if isinstance(operand, Register):
+            self.body.append(_load(replace(call, guard=None), operand, Address(Symbol(name)), kind))
 
 
-def _variable_name(call: Instruction, operand: Operand) -> str:
-    if not isinstance(operand, Symbol):
-        raise RefusedCallError(call, "arguments that are not .param variables are not supported yet")
-    return operand.name
+def _load(at: Instruction, register: Register, address: Address, kind: str = "") -> Instruction:
+    return replace(
+        at, opcode="ld", modifiers=("param",), types=(kind or register.type,), operands=(register, address)
+    )
+
+
+def _store(at: Instruction, address: Address, value: Operand, kind: str = "") -> Instruction:
+    kind = kind or getattr(value, "type", "")
+    return replace(at, opcode="st", modifiers=("param",), types=(kind,), operands=(address, value))
 
 
 def _first_call(function: Function) -> Instruction:
@@ -304,3 +376,9 @@ def inline_calls(module: Module, function: Function) -> Function:
     expansion.expand(function, _Renaming("", {}), None, (function.name,))
     body, variables = _place_parameters(expansion.body, expansion.variables)
     return replace(function, body=tuple(body), variables=tuple(variables))
+
+
+def services_of(function: Function) -> tuple[str, ...]:
+    """The services (see `abi.SERVICES_FIELDS`) that an expanded function needs."""
+    opcodes = {item.opcode for item in function.body if isinstance(item, Instruction)}
+    return tuple(sorted({_SERVICE_OF[opcode] for opcode in opcodes & _SERVICE_OF.keys()}))

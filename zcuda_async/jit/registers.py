@@ -12,7 +12,7 @@ __all__ = ("CARRY", "live_at_entry", "reads", "reads_carry", "sources", "writes"
 
 _NO_RESULT: Final = frozenset(
     {"bar", "barrier", "bra", "brkpt", "call", "exit", "fence", "membar", "nanosleep", "pmevent", "prefetch"}
-    | {"prefetchu", "red", "ret", "st", "trap", "cp", "discard", "applypriority"}
+    | {"free", "prefetchu", "red", "ret", "st", "trap", "cp", "discard", "applypriority"}
 )
 
 

@@ -30,6 +30,7 @@ from zcuda_async.jit.lower.integer import INTEGER  # noqa: E402
 from zcuda_async.jit.lower.match import MATCH  # noqa: E402
 from zcuda_async.jit.lower.memory import MEMORY  # noqa: E402
 from zcuda_async.jit.lower.video import VIDEO  # noqa: E402
+from zcuda_async.jit.lower.services import SERVICES  # noqa: E402
 from zcuda_async.jit.lower.warp import WARP, WARP_OPCODES  # noqa: E402
 
 __all__ = ("LOWER", "WARP_OPCODES", "Lowering", "lowering_of")
@@ -52,6 +53,7 @@ LOWER: Final[Mapping[str, Mapping[str, Lowering]]] = MappingProxyType(
             **VIDEO,
             **BITFIELD,
             **ADDRESS,
+            **SERVICES,
         },
         "extended": EXTENDED,
         "predicate": {opcode: predicate_logic(opcode) for opcode in ("and", "or", "xor", "not", "mov")},
