@@ -14,7 +14,7 @@ from zcuda_async.launch import LaunchConfig
 from zcuda_async.memory.buffer import Buffer, BufferView, PinnedBuffer, PinnedBufferView
 from zcuda_async.module import Module
 from zcuda_async.op import AbandonedError, Op
-from zcuda_async.options import DeviceProperties, EventOptions, MemoryInfo, StreamOptions
+from zcuda_async.options import DeviceLimits, DeviceProperties, EventOptions, MemoryInfo, StreamOptions
 from zcuda_async.stream import Stream
 from zcuda_async.timing.clock import Clock, RealClock, VirtualClock
 from zcuda_async.timing.link import LINK_PROFILES, LinkProfile
@@ -30,6 +30,7 @@ __all__ = (
     "Context",
     "CudaError",
     "Device",
+    "DeviceLimits",
     "DeviceProperties",
     "Event",
     "EventOptions",

@@ -38,6 +38,8 @@ from zcuda_async.executor.base import FaultReporter, LaunchAhead
 from zcuda_async.memory.arena import Arena
 from zcuda_async.memory.heap import Heap
 from zcuda_async.op import NS_PER_MS, AbandonedError, Completion, Op
+from zcuda_async.options import DeviceLimits
+from zcuda_async.services import DeviceServices
 from zcuda_async.threads import run_blocking
 from zcuda_async.timing.clock import VirtualClock
 from zcuda_async.timing.link import copy_engines
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 
     from zcuda_async.executor.base import Fault, KernelExecutor
     from zcuda_async.jit.info import KernelCode, ModuleInfo
+    from zcuda_async.services import PrintTarget
     from zcuda_async.stream import Stream
     from zcuda_async.timing.clock import Clock
     from zcuda_async.timing.link import LinkProfile
@@ -89,6 +92,8 @@ class Context:
         clock: Clock,
         link: LinkProfile | None,
         recorder: Recorder | None,
+        limits: DeviceLimits | None = None,
+        printf: PrintTarget = None,
     ) -> None:
         layout = arena.layout
         self.name = name
@@ -101,6 +106,7 @@ class Context:
         self.recorder = recorder
         self.device_heap = Heap(arena, arena.device_heap, layout.device_base, layout.limit, "device", name)
         self.pinned_heap = Heap(arena, arena.host_heap, layout.host_base, layout.device_base, "pinned", name)
+        self.services = DeviceServices(name, arena, limits or DeviceLimits(), printf, self.note_failure)
         self.task_group: TaskGroup
         self.executor: KernelExecutor
         self.needs_code = True
@@ -177,6 +183,7 @@ class Context:
         try:
             await self._close_parts()
         finally:
+            self.services.close()
             self.device_heap.close()
             self.pinned_heap.close()
             self.clock.detach()
@@ -216,6 +223,7 @@ class Context:
         try:
             await self.executor.reset()
         finally:
+            self.services.flush(final=True)
             self.check_open()  # the device may have been closed meanwhile, and stays so
         await self._copies_settled()
         self.check_open()
@@ -350,6 +358,7 @@ class Context:
 
     def fault_happened(self, fault: Fault) -> None:
         """Make the context unusable until `reset`: the first fault ends everything pending."""
+        self.services.flush(final=True)
         if self._fault is not None or self.refusal is not None:
             return
         error = LaunchError(Status(fault.code), fault.detail)

@@ -18,7 +18,8 @@ from zcuda_async.integers import as_integer
 from zcuda_async.memory.arena import Arena
 from zcuda_async.memory.buffer import Buffer, PinnedBuffer
 from zcuda_async.module import Module, decode_ptx
-from zcuda_async.options import DeviceProperties, EventOptions, MemoryInfo, StreamOptions
+from zcuda_async.options import DeviceLimits, DeviceProperties, EventOptions, MemoryInfo, StreamOptions
+from zcuda_async.services import PrintTarget, TextWriter
 from zcuda_async.stream import Stream
 from zcuda_async.threads import import_in_thread
 from zcuda_async.timing.clock import Clock, RealClock
@@ -53,6 +54,8 @@ def open_device(
     link: LinkProfile | str | None = None,
     clock: Clock | None = None,
     recorder: Recorder | None = None,
+    limits: DeviceLimits | None = None,
+    printf: PrintTarget = None,
     executor: str | ExecutorFactory = "pool",
     compiler: Callable[[TaskGroup], Awaitable[KernelCompiler]] | None = None,
 ) -> AbstractAsyncContextManager[Device]:
@@ -73,6 +76,11 @@ def open_device(
             copies just take what they take.
         clock: a `RealClock` (the default) or a `VirtualClock`.
         recorder: keeps what ran where and when.
+        limits: what kernels may use of the device's own runtime.
+        printf: where the output of kernels goes: an object with a ``write`` method for text, a function that takes
+            text, or None for what ``sys.stdout`` is at the time.  It is called on the event loop, after each launch
+            that has printed and before whoever awaits that launch goes on; what a faulting kernel printed comes out
+            too.
         executor: ``"pool"`` (worker processes), ``"inline"`` (this process, for debugging), ``"stub"`` (records
             launches and computes nothing), the name of a plug-in of the entry point group
             ``zcuda_async.executors``, or a factory.
@@ -101,6 +109,10 @@ def open_device(
         raise TypeError(f"clock is a RealClock or a VirtualClock, got {type(clock).__name__}")
     if recorder is not None and not isinstance(recorder, Recorder):
         raise TypeError(f"recorder is a zcuda_async.Recorder, got {type(recorder).__name__}")
+    if limits is not None and not isinstance(limits, DeviceLimits):
+        raise TypeError(f"limits is a zcuda_async.DeviceLimits, got {type(limits).__name__}")
+    if printf is not None and not isinstance(printf, TextWriter) and not callable(printf):
+        raise TypeError(f"printf is a function or has a write method, got {type(printf).__name__}")
 
     def make_context() -> Context:
         name = _names.take(f"device {ordinal}")
@@ -114,7 +126,9 @@ def open_device(
         except BaseException:
             _names.give_back(name)
             raise
-        return Context(name=name, arena=arena, clock=clock, link=profile, recorder=recorder)
+        return Context(
+            name=name, arena=arena, clock=clock, link=profile, recorder=recorder, limits=limits, printf=printf
+        )
 
     return _open(make_context, factory, workers, compiler or _start_compiler)
 

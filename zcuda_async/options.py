@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ("DeviceProperties", "EventOptions", "MemoryInfo", "StreamOptions")
+__all__ = ("DeviceLimits", "DeviceProperties", "EventOptions", "MemoryInfo", "StreamOptions")
 
 HIGHEST_PRIORITY = -5
 LOWEST_PRIORITY = 0
@@ -49,6 +49,26 @@ class EventOptions:
     timing_enabled: bool = True
     blocking_sync: bool = False
     name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceLimits:
+    """What kernels may use of the device's own runtime (CUDA's ``cudaDeviceSetLimit``); sizes are in bytes.
+
+    Args:
+        printf_fifo_bytes: what kernels may print until it is written; beyond that the oldest output is lost.
+    """
+
+    printf_fifo_bytes: int = 1 << 20
+
+    def __post_init__(self) -> None:
+        """Check the sizes."""
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"DeviceLimits {name} is a number of bytes (int), got {type(value).__name__}")
+            if value < 1:
+                raise ValueError(f"DeviceLimits {name} must be at least 1, got {value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

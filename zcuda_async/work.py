@@ -211,7 +211,7 @@ class MemsetOp(Op[None]):
 class LaunchOp(Op[None]):
     """A launch: waits for its code if need be, then goes to the executor."""
 
-    __slots__ = ("_buffers", "_code", "_config", "_generation", "_kernel", "_params")
+    __slots__ = ("_buffers", "_code", "_config", "_generation", "_kernel", "_params", "_services")
 
     def __init__(
         self, stream: Stream, kernel: Kernel, config: LaunchConfig, params: bytes, buffers: list[Buffer]
@@ -222,6 +222,8 @@ class LaunchOp(Op[None]):
         self._params = params
         self._code: Completion[KernelCode] = kernel.code_for(config.block_shape)
         self._generation = _NOT_COUNTED
+        services = kernel.info.services
+        self._services = stream.context.services.address_for(services) if services else 0
         self._buffers: list[Buffer] = []
         for buffer in buffers:
             try:
@@ -298,12 +300,15 @@ class LaunchOp(Op[None]):
             id(self.stream),
             config.cooperative,
             self._kernel.cluster_for(config),
+            self._services,
         )
 
     def _executed(self, result: LaunchResult) -> None:
         context = self.stream.context
         context.clock.end_work()
         context.launch_ended(self._generation)
+        if self._services:
+            context.services.flush()
         self.is_physical = False
         if self.is_done:
             self.release()

@@ -1,3 +1,5 @@
+// printf: all kinds of argument, strings in local memory, results.
+// Compile: nvcc -ptx -arch=sm_80 printf.cu -o printf.ptx
 #include <cstdio>
 extern "C" __global__ void k(int n, const float* x) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -28,7 +28,8 @@ class KernelInfo:
 
     `static_shared` is in bytes.  `max_threads` is the largest block that ``.maxntid``/``.reqntid``
     allow (1024 without), `required_block` the exact block of ``.reqntid`` or None, `cluster` that of
-    ``.reqnctapercluster``.  `services` are the parts of the device runtime that it calls, by the names of `abi.SERVICES_FIELDS`.
+    ``.reqnctapercluster``.  `services` are the parts of the device runtime that it calls, by the
+    names of `abi.SERVICES_FIELDS`.
     """
 
     name: str

@@ -228,9 +228,7 @@ class _Expansion:
 
 
 def _load(at: Instruction, register: Register, address: Address, kind: str = "") -> Instruction:
-    return replace(
-        at, opcode="ld", modifiers=("param",), types=(kind or register.type,), operands=(register, address)
-    )
+    return replace(at, opcode="ld", modifiers=("param",), types=(kind or register.type,), operands=(register, address))
 
 
 def _store(at: Instruction, address: Address, value: Operand, kind: str = "") -> Instruction:

@@ -74,8 +74,8 @@ wide:
 star:
   br label %four
 integer:
-  %wide = load i1, ptr %is.wide
-  br i1 %wide, label %long, label %word
+  %is.long = load i1, ptr %is.wide
+  br i1 %is.long, label %long, label %word
 word:
   br label %four
 four:
@@ -235,14 +235,14 @@ define internal void @zcuda.printf.head(ptr %at, i64 %total, i64 %format, i64 %u
   store i32 %strings.32, ptr %at.20
   store i64 0, ptr %at.24
   ret void
-}}
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"""
+}}"""
+_MEMCPY: Final = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 
 
 def vprintf(group: Group, instruction: Instruction) -> None:
     """``vprintf d, format, arguments``: one record for every active lane, in the order of the lanes."""
     builder = group.builder
-    builder.declarations |= {_SCAN, _APPEND}
+    builder.declarations |= {_SCAN, _APPEND, _MEMCPY}
     destination, text, values = instruction.operands
     kind = group.vector("i32")
     results = []
