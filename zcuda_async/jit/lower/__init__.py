@@ -29,8 +29,8 @@ from zcuda_async.jit.lower.halfmath import HALF, HALF_TYPES  # noqa: E402
 from zcuda_async.jit.lower.integer import INTEGER  # noqa: E402
 from zcuda_async.jit.lower.match import MATCH  # noqa: E402
 from zcuda_async.jit.lower.memory import MEMORY  # noqa: E402
-from zcuda_async.jit.lower.video import VIDEO  # noqa: E402
 from zcuda_async.jit.lower.services import SERVICES  # noqa: E402
+from zcuda_async.jit.lower.video import VIDEO  # noqa: E402
 from zcuda_async.jit.lower.warp import WARP, WARP_OPCODES  # noqa: E402
 
 __all__ = ("LOWER", "WARP_OPCODES", "Lowering", "lowering_of")
