@@ -32,6 +32,8 @@ __all__ = (
     "Number",
     "check_spelling",
     "kernel_text",
+    "product",
+    "total",
 )
 
 Words = npt.NDArray[np.uint64]
@@ -122,6 +124,31 @@ class Form:
 
 F16, BF16, F32, F64 = Form(5, 10), Form(8, 7), Form(8, 23), Form(11, 52)
 TF32, E5M2, E4M3 = Form(8, 10), Form(5, 2), Form(4, 3)
+
+
+def product(a: Number, b: Number) -> Number:
+    """The exact product."""
+    if isinstance(a, float) or isinstance(b, float):
+        if any(x != x for x in (a, b)) or {0, INFINITY} <= {abs(a), abs(b)}:
+            return NAN
+        negative = str(a).startswith("-") != str(b).startswith("-")
+        if INFINITY in (abs(a), abs(b)):
+            return -INFINITY if negative else INFINITY
+        return -0.0 if negative else Fraction(0)
+    negative = (a < 0) != (b < 0)
+    return -0.0 if negative and a * b == 0 else a * b
+
+
+def total(a: Number, b: Number) -> Number:
+    """The exact sum; x - x is +0."""
+    if isinstance(a, float) or isinstance(b, float):
+        if a != a or b != b or (abs(a) == abs(b) == INFINITY and a != b):
+            return NAN
+        if INFINITY in (abs(a), abs(b)):
+            return a if abs(a) == INFINITY else b
+        if a == b == 0:
+            return -0.0 if str(a) == str(b) == "-0.0" else Fraction(0)
+    return Fraction(a) + Fraction(b)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from jit_harness import TARGETS, Case, run_jit
-from scalar_tools import BF16, F16, INFINITY, NAN, Form, Number, check_spelling, kernel_text
+from scalar_tools import BF16, F16, Form, Number, check_spelling, kernel_text, product, total
 
 FORMS = {"f16": F16, "bf16": BF16}
 
@@ -22,29 +22,6 @@ def rows_of(form: Form, operands: int, count: int, *, pairs: bool = False) -> li
     if pairs:
         picked |= rng.choice(values, (count, operands)) << np.uint64(16)
     return [tuple(map(int, row)) for row in picked]
-
-
-def product(a: Number, b: Number) -> Number:
-    if isinstance(a, float) or isinstance(b, float):
-        if any(x != x for x in (a, b)) or {0, INFINITY} <= {abs(a), abs(b)}:
-            return NAN
-        negative = str(a).startswith("-") != str(b).startswith("-")
-        if INFINITY in (abs(a), abs(b)):
-            return -INFINITY if negative else INFINITY
-        return -0.0 if negative else Fraction(0)
-    negative = (a < 0) != (b < 0)
-    return -0.0 if negative and a * b == 0 else a * b
-
-
-def total(a: Number, b: Number) -> Number:
-    if isinstance(a, float) or isinstance(b, float):
-        if a != a or b != b or (abs(a) == abs(b) == INFINITY and a != b):
-            return NAN
-        if INFINITY in (abs(a), abs(b)):
-            return a if abs(a) == INFINITY else b
-        if a == b == 0:
-            return -0.0 if str(a) == str(b) == "-0.0" else Fraction(0)
-    return Fraction(a) + Fraction(b)
 
 
 def flush(form: Form, bits: int) -> int:

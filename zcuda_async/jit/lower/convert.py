@@ -120,6 +120,8 @@ def _mode(instruction: Instruction) -> str:
 def _int_to_float(builder: Builder, instruction: Instruction, kind: Type, result: Type, value: str) -> str:
     opcode = "sitofp" if instruction.types[1][0] == "s" else "uitofp"
     mode = _mode(instruction)
+    if result.elem == "half":
+        return _finished(builder, instruction, kind.of("float"), result, _small_float(builder, opcode, kind, value))
     if result.elem in NARROW:
         wide = kind.of("double")
         exact = kind.bits <= 32
@@ -136,6 +138,23 @@ def _int_to_float(builder: Builder, instruction: Instruction, kind: Type, result
             opcode = "sitofp"
         value = directed_cast(builder, opcode, mode, kind, value, result)
     return saturate(builder, result, value) if instruction.has("sat") else value
+
+
+_BEYOND_HALF: Final = 1 << 17
+"""Integers of this size and more are infinite, or the largest number, as f16 in every rounding mode."""
+
+
+def _small_float(builder: Builder, opcode: str, kind: Type, value: str) -> str:
+    """An integer as an f32 that stands for it in the eyes of f16: exact, or beyond its range."""
+    if kind.bits > 16:
+        value = builder.intrinsic("smin" if opcode == "sitofp" else "umin", kind, value, kind.const(_BEYOND_HALF))
+        if opcode == "sitofp":
+            value = builder.intrinsic("smax", kind, value, kind.const(-_BEYOND_HALF))
+    if kind.bits == 64:
+        kind, value = kind.of("i32"), builder.cast("trunc", kind, value, kind.of("i32"))
+    # After the limit even an unsigned word is not negative as a signed one.
+    opcode = "sitofp" if kind.bits == 32 else opcode
+    return builder.cast(opcode, kind, value, kind.of("float"))
 
 
 def _float_to_int(builder: Builder, instruction: Instruction, kind: Type, result: Type, value: str) -> str:

@@ -1,6 +1,6 @@
 """Arithmetic and conversions rounded toward zero, minus or plus infinity.
 
-AVX-512 instructions on 16 floats carry their rounding mode.  Everything else calls a function of its
+AVX-512 instructions on whole registers carry their rounding mode.  Everything else calls a function of its
 own that changes the processor's rounding mode around one instruction: LLVM moves no arithmetic into or
 out of such a (``strictfp``) function and never inlines it into ordinary code.
 """
@@ -26,8 +26,8 @@ _METADATA: Final = 'metadata !"round.dynamic", metadata !"fpexcept.strict"'
 
 def directed(builder: Builder, name: str, mode: str, kind: Type, args: Sequence[str]) -> str:
     """`name` (add, sub, mul, div, fma or sqrt) of `args` in rounding mode `mode`."""
-    if kind == Type("float", 16) and "avx512" in builder.features:
-        return _embedded(builder, name, mode, kind, args)
+    if kind.lanes == 16 and "avx512" in builder.features:
+        return (_embedded if kind.elem == "float" else _embedded_doubles)(builder, name, mode, kind, args)
     intrinsic = f"llvm.experimental.constrained.{_CONSTRAINED[name]}.{kind.suffix}"
     return _in_mode(builder, f"{name}.{mode}.{kind.suffix}", mode, intrinsic, kind, [(kind, arg) for arg in args])
 
@@ -43,6 +43,17 @@ def _embedded(builder: Builder, name: str, mode: str, kind: Type, args: Sequence
     function = "llvm.x86.avx512." + ("vfmadd" if name == "fma" else name) + ".ps.512"
     pairs: list[tuple[Type | str, str]] = [(kind, value) for value in args]
     return builder.call(kind, function, [*pairs, ("i32", str(DIRECTED[mode]))])
+
+
+def _embedded_doubles(builder: Builder, name: str, mode: str, kind: Type, args: Sequence[str]) -> str:
+    """Eight lanes at a time, which is how many a register holds."""
+    half = Type("double", 8)
+    function = "llvm.x86.avx512." + ("vfmadd" if name == "fma" else name) + ".pd.512"
+    results = []
+    for start in (0, 8):
+        pairs: list[tuple[Type | str, str]] = [(half, builder.slice(kind, value, start, 8)) for value in args]
+        results.append(builder.call(half, function, [*pairs, ("i32", str(DIRECTED[mode]))]))
+    return builder.concat(half, results)[1]
 
 
 def _in_mode(
