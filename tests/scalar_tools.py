@@ -165,21 +165,22 @@ def _register(expected: Expected, *, widest: bool = False) -> str:
     return f"b{widths[1] if widest and len(widths) > 1 else widths[0]}"
 
 
-def kernel_text(spellings: Sequence[str], count: int, constants: Sequence[str] = ()) -> str:
+def kernel_text(spellings: Sequence[str], count: int, constant: str = "150", *, uniform: bool = False) -> str:
     """A kernel that applies each spelling to `count` rows: operand j of row i is word j * count + i of the input.
 
     Result s of row i is word 2 s count + i of the output; a second destination's is `count` words later.
-    `constants` are the last operands, as text.
+    `constant` is the operand that must be one.  With `uniform` a block's threads all work on the row of its index.
     """
     found = resolve(spellings[0])
     assert found is not None, spellings[0]
     operands = found.by_count[max(found.by_count)]
-    sources = operands[1 : len(operands) - len(constants)]
+    sources = [entry for entry in operands[1:] if entry.kind != "constant"]
     lines = [
         ".version 8.7", ".target sm_90", ".address_size 64",
         ".visible .entry k(.param .u64 in, .param .u64 out)", "{",
         ".reg .pred %p<9>;", ".reg .b32 %i<9>;", ".reg .b64 %a<9>;",
-        "mov.u32 %i1, %ctaid.x;", "mov.u32 %i2, %ntid.x;", "mov.u32 %i3, %tid.x;", "mad.lo.s32 %i0, %i1, %i2, %i3;",
+        "mov.u32 %i1, %ctaid.x;", "mov.u32 %i2, %ntid.x;", "mov.u32 %i3, %tid.x;",
+        "mov.u32 %i0, %i1;" if uniform else "mad.lo.s32 %i0, %i1, %i2, %i3;",
         f"setp.ge.s32 %p0, %i0, {count};", "@%p0 bra done;",
         "ld.param.u64 %a0, [in];", "ld.param.u64 %a1, [out];",
         "mul.wide.s32 %a2, %i0, 8;", "add.s64 %a3, %a0, %a2;", "add.s64 %a4, %a1, %a2;",
@@ -191,7 +192,8 @@ def kernel_text(spellings: Sequence[str], count: int, constants: Sequence[str] =
             lines += [f"ld.global.u32 %i5, {where};", f"setp.ne.u32 %s{at}, %i5, 0;"]
         else:
             lines.append(f"ld.global.{kind} %s{at}, {where};")
-    names = [*(f"%s{at}" for at in range(len(sources))), *constants]
+    places = iter(range(len(sources)))
+    names = [constant if entry.kind == "constant" else f"%s{next(places)}" for entry in operands[1:]]
     for at, spelling in enumerate(spellings):
         form = resolve(spelling)
         assert form is not None, spelling
@@ -249,14 +251,16 @@ def check_spelling(
     reference: Callable[..., int] | Sequence[Callable[..., int]] | None = None,
     *,
     targets: Sequence[str] = TARGETS,
-    constants: Sequence[str] = (),
+    constant: str = "150",
     interpreter: bool = True,
+    uniform: bool = False,
 ) -> None:
     """Machine code, interpreter and `reference` (of the rows' operands; one, or one per spelling) agree bit for bit."""
     count = len(rows)
     arrays = [np.array(rows, np.uint64).T.copy(), np.zeros((2 * len(spellings), count), np.uint64)]
-    text = kernel_text(spellings, count, constants)
-    case = Case(text, arrays, grid=(-(-count // 96), 1, 1), block=(96, 1, 1))
+    text = kernel_text(spellings, count, constant, uniform=uniform)
+    grid = (count, 1, 1) if uniform else (-(-count // 96), 1, 1)
+    case = Case(text, arrays, grid=grid, block=(1, 1, 1) if uniform else (96, 1, 1))
     results: dict[str, Words] = {name: run_jit(case, name)[1] for name in targets}
     if interpreter:
         results["interpreter"] = run_interpreter(case)[1]

@@ -198,4 +198,4 @@ def test_any_function_of_three_bits(table: int) -> None:
     def run(a: int, b: int, c: int) -> int:
         return sum((table >> ((a >> i & 1) * 4 + (b >> i & 1) * 2 + (c >> i & 1)) & 1) << i for i in range(32))
 
-    check_spelling(["lop3.b32"], rows(3, 96), run, constants=(str(table),))
+    check_spelling(["lop3.b32"], rows(3, 96), run, constant=str(table))

@@ -18,6 +18,7 @@ def video_operands(cursor: Cursor, names: Names, form: Form) -> tuple[tuple[Oper
 
     A selector is the text after the dot, with a minus before it where the operand is negated.
     """
+    opcode = cursor.position - 1
     operands: list[Operand] = []
     selectors: list[str] = []
     while True:
@@ -34,7 +35,7 @@ def video_operands(cursor: Cursor, names: Names, form: Form) -> tuple[tuple[Oper
             break
         if not cursor.accept(","):
             raise cursor.unexpected("',' or ';'")
-    _check_third_source(cursor, form, selectors)
+    _check_third_source(cursor, form, selectors, opcode)
     return tuple(operands), tuple(selectors)
 
 
@@ -54,15 +55,15 @@ def _operand(cursor: Cursor, names: Names, form: Form, index: int) -> tuple[Oper
     return found, selector
 
 
-def _check_third_source(cursor: Cursor, form: Form, selectors: list[str]) -> None:
+def _check_third_source(cursor: Cursor, form: Form, selectors: list[str], position: int) -> None:
     """A part of the destination, or a second operation, needs the operand c; and they exclude each other."""
     if form.opcode[-1].isdigit() or form.opcode == "vmad":
         return
     second = any(name in form.modifiers for name in ("add", "min", "max"))
     if second and selectors[0]:
-        raise cursor.error(f"{form.opcode} has either a second operation or a selector at d, not both", -1)
+        raise cursor.error(f"{form.opcode} has either a second operation or a selector at d, not both", position)
     wanted = second or bool(selectors[0])
     if wanted != (len(selectors) == 4):
         raise cursor.error(
-            f"{form.opcode} takes the operand c exactly if it has a second operation or a selector at d", -1
+            f"{form.opcode} takes the operand c exactly if it has a second operation or a selector at d", position
         )
