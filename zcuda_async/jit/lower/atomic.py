@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Type, llvm_type
 from zcuda_async.jit.lower.halfmath import HALF_TYPES, add_halves, as_halves, extreme_half, layout_of
-from zcuda_async.jit.lower.memory import Place, place, space_of, spread
+from zcuda_async.jit.lower.memory import Place, place, shared_pointer, space_of, spread
 from zcuda_async.jit.shapes import VARYING
-from zcuda_async.ptx.ir import TYPE_BITS, Instruction, Operand, Register, VectorOperand
+from zcuda_async.ptx.ir import TYPE_BITS, Address, Instruction, Operand, Register, VectorOperand
 
 if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
@@ -63,13 +63,14 @@ def atomic(group: Group, instruction: Instruction) -> None:
     flat = [element for source in sources for element in _elements(source)]
     shape = group.transfer.of(address)
     places = [place(group, address, what.space, part) for part in range(group.parts)]
+    fixed = [_fixed(group, source, what.elem) for source in flat]
     values = [[group.read(source, what.elem, part, vector=True) for source in flat] for part in range(group.parts)]
     masks = [group.active(instruction, part) for part in range(group.parts)]
     if _adds_up(what) and shape.stride == 0:
         for where, (value,), mask in zip(places, values, masks, strict=True):
             _add_together(group, what, where, value, mask)
         return
-    results = _by_lane(group, what, places, values, masks)
+    results = _by_lane(group, what, _addresses(group, what, address, places), values, masks, fixed)
     if what.has_result:
         for destination, column in zip(_elements(instruction.operands[0]), results, strict=True):
             group.write(destination, column, what.elem, VARYING, instruction.guard)
@@ -117,17 +118,57 @@ def _add_together(group: Group, what: _Atomic, where: Place, value: str, mask: s
     builder.label(done)
 
 
+def _fixed(group: Group, source: Operand, elem: str) -> str | None:
+    """The scalar that all lanes bring, if it is one."""
+    return group.read(source, elem, 0, vector=False) if group.shape(source).is_uniform else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Addresses:
+    """Where each lane goes: pointers, or offsets of `kind` from `base`."""
+
+    kind: Type
+    parts: list[str]
+    base: str | None = None
+
+    def pointer(self, group: Group, value: str) -> str:
+        """One lane's pointer."""
+        if self.base is None:
+            return value
+        wide = group.builder.op(f"sext i32 {value} to i64")
+        return group.builder.op(f"getelementptr i8, ptr {self.base}, i64 {wide}")
+
+
+def _addresses(group: Group, what: _Atomic, operand: Operand, places: list[Place]) -> _Addresses:
+    """Half as much to write and read back where 32-bit offsets into shared memory do."""
+    assert isinstance(operand, Address)
+    base, lanes = operand.base, group.lanes
+    if what.space != "shared" or not isinstance(base, Register) or llvm_type(base.type) != "i32":
+        return _Addresses(Type("ptr", lanes), [spread(group, where) for where in places])
+    start = shared_pointer(group)
+    if operand.offset:
+        start = group.builder.op(f"getelementptr i8, ptr {start}, i64 {operand.offset}")
+    offsets = [group.read(base, "i32", part, vector=True) for part in range(group.parts)]
+    return _Addresses(Type("i32", lanes), offsets, start)
+
+
 def _by_lane(
-    group: Group, what: _Atomic, places: list[Place], values: list[list[str]], masks: list[str | None]
+    group: Group,
+    what: _Atomic,
+    addresses: _Addresses,
+    values: list[list[str]],
+    masks: list[str | None],
+    fixed: list[str | None],
 ) -> list[list[str]]:
     """Every active lane in turn: a loop over the parts, and in it one over the lanes.
 
     The result is what was in memory: for each element a value per part.
     """
     builder, lanes, parts = group.builder, group.lanes, group.parts
-    kind, pointers = group.vector(what.elem), Type("ptr", lanes)
-    operands = [(pointers, [spread(group, where) for where in places])]
-    operands += [(kind, list(column)) for column in zip(*values, strict=True)]
+    kind = group.vector(what.elem)
+    operands = [(addresses.kind, addresses.parts)]
+    columns = zip(fixed, zip(*values, strict=True), strict=True)
+    operands += [(kind, list(column)) for known, column in columns if known is None]
     arrays = [_array(group, operand, column) for operand, column in operands]
     bits = None
     if any(mask is not None for mask in masks):
@@ -150,7 +191,9 @@ def _by_lane(
             )
             for (operand, _), array in zip(operands, arrays, strict=True)
         ]
-        for at, before in enumerate(_lane(group, what, own[0], own[1:])):
+        given = iter(own[1:])
+        brought = [known if known is not None else next(given) for known in fixed]
+        for at, before in enumerate(_lane(group, what, addresses.pointer(group, own[0]), brought)):
             if old:
                 to = builder.op(f"getelementptr {kind.elem}, ptr {old[at]}, i32 {index}")
                 builder.line(f"store {kind.elem} {before}, ptr {to}")

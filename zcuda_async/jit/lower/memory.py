@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
     from zcuda_async.jit.lower.group import Group
 
-__all__ = ("MEMORY", "Place", "place", "space_of", "spread")
+__all__ = ("MEMORY", "Place", "place", "shared_pointer", "space_of", "spread")
 
 _SPACES: Final = ("global", "shared", "local", "param", "const")
 _LINE: Final = 64
@@ -65,7 +65,7 @@ def place(group: Group, operand: Operand, space: str, part: int) -> Place:
     if isinstance(base, Immediate):
         fixed = (int(base.value) + operand.offset) & ((1 << 64) - 1)
         if space == "shared":
-            pointer = builder.op(f"getelementptr i8, ptr {_shared_pointer(group)}, i64 {fixed}")
+            pointer = builder.op(f"getelementptr i8, ptr {shared_pointer(group)}, i64 {fixed}")
         else:
             pointer = builder.op(f"inttoptr i64 {fixed} to ptr")
         return Place(pointer, shape)
@@ -77,7 +77,7 @@ def place(group: Group, operand: Operand, space: str, part: int) -> Place:
         if elem == "i32":  # offsets wrap around, so a small negative base may be meant to
             value = builder.cast("sext", kind, value, kind.of("i64")) if not vector else value
         index = kind if vector else Type("i64")
-        pointer = builder.op(f"getelementptr i8, ptr {_shared_pointer(group)}, {index} {value}")
+        pointer = builder.op(f"getelementptr i8, ptr {shared_pointer(group)}, {index} {value}")
     else:
         value = builder.cast("zext", kind, value, kind.of("i64"))
         pointer = builder.op(f"inttoptr {kind.of('i64')} {value} to {pointers}")
@@ -86,7 +86,8 @@ def place(group: Group, operand: Operand, space: str, part: int) -> Place:
     return Place(pointer, shape)
 
 
-def _shared_pointer(group: Group) -> str:
+def shared_pointer(group: Group) -> str:
+    """Where the block's shared memory starts."""
     base = worker_field(group, "shared")
     return group.builder.hoist(f"inttoptr i64 {base} to ptr")
 
@@ -103,7 +104,7 @@ def _symbol_place(group: Group, operand: Address, base: Symbol, space: str, part
         return Place(builder.op(f"getelementptr i8, ptr {_params_pointer(group)}, i64 {offset}"), shape)
     value, _ = symbol_value(group, Symbol(base.name, base.offset + offset), part)
     if base.name in group.layout.shared:
-        return Place(builder.op(f"getelementptr i8, ptr {_shared_pointer(group)}, i64 {value}"), shape)
+        return Place(builder.op(f"getelementptr i8, ptr {shared_pointer(group)}, i64 {value}"), shape)
     return Place(builder.op(f"inttoptr i64 {value} to ptr"), shape)
 
 
