@@ -31,6 +31,7 @@ bench: $(VENV)/.bench  ## Compare with gcc, PoCL, numba and Warp, and measure th
 kernels:  ## Rebuild the committed .ptx files from their .cu files (needs nvcc)
 	nvcc -ptx -arch=compute_80 -O3 examples/kernels/image.cu -o examples/kernels/image.ptx
 	nvcc -ptx -arch=compute_80 -O3 benchmarks/kernels.cu -o benchmarks/kernels.ptx
+	$(PYTHON) tests/corpus/build.py
 
 clean:  ## Remove the environment and everything made by the tools
 	rm -rf $(VENV) build dist out .mypy_cache .pytest_cache .ruff_cache .hypothesis

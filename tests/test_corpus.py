@@ -1,0 +1,122 @@
+"""The corpus: CUDA kernels compiled by nvcc for several architectures, run and checked against numpy.
+
+Every case runs as nvcc optimises it for compute_80, and one in three of the others.  `ZCUDA_EXHAUSTIVE=1` runs every
+case in every variant.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from corpus import algorithms, concurrency, language, numerics, suite
+from corpus.cases import CASES, VARIANTS, Case, In, Out, ptx_of
+
+import zcuda_async as zc
+
+assert algorithms
+assert concurrency
+assert language
+assert numerics
+assert suite
+
+EXHAUSTIVE = bool(os.environ.get("ZCUDA_EXHAUSTIVE"))
+
+EXPECTED_REFUSAL = {
+    "recursion (fib)": r"fib\w* calls itself; recursion is not supported yet",
+    "function pointers": r"the address of \w+ in an initialiser is not supported yet",
+    "virtual functions": r"the address of \w+ in an initialiser is not supported yet",
+    "device malloc/new in kernel": r"malloc in kernels is not supported yet",
+}
+"""Cases that need what is not there yet, and what the refusal says."""
+
+pytestmark = [pytest.mark.anyio, pytest.mark.pool, pytest.mark.timeout(120)]
+
+
+def selected() -> list[Any]:
+    """Cases and variants to run now."""
+    chosen = []
+    for number, case in enumerate(CASES):
+        for index, variant in enumerate(VARIANTS):
+            if EXHAUSTIVE or index == 0 or number % 3 == index - 1:
+                chosen.append(pytest.param(case, variant, id=f"{case.name}-{variant}"))
+    return chosen
+
+
+class Runner:
+    """Launches a corpus kernel on a device and returns what its `Out` arguments hold afterwards."""
+
+    def __init__(self, device: zc.Device, variant: str) -> None:
+        self.device = device
+        self.variant = variant
+
+    async def __call__(
+        self,
+        source: str,
+        grid: Any,
+        block: Any,
+        arguments: Sequence[Any],
+        *,
+        kernel: str | None = None,
+        shared: int = 0,
+        sym: dict[str, np.ndarray[Any, Any]] | None = None,
+        cooperative: bool = False,
+    ) -> list[np.ndarray[Any, Any]]:
+        with self.device.load_ptx(ptx_of(source, self.variant), source) as module:
+            function = await module.get_kernel(kernel or source)
+            if shared > 48 << 10:
+                function.max_dynamic_shared_bytes = shared
+            async with self.device.create_stream() as stream:
+                values, outputs = self._upload(stream, arguments)
+                for name, value in (sym or {}).items():
+                    address, _ = await module.get_global(name)
+                    stream.memcpy(address, value, value.nbytes)
+                config = zc.LaunchConfig(grid=grid, block=block, shared_bytes=shared, cooperative=cooperative)
+                stream.launch(function, config, *values)
+                for array, buffer in outputs:
+                    stream.memcpy(_bytes(array), buffer)
+                await stream.sync()
+        return [array for array, _ in outputs]
+
+    def _upload(self, stream: zc.Stream, arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        values: list[Any] = []
+        outputs = []
+        for argument in arguments:
+            if not isinstance(argument, In):
+                values.append(argument)
+                continue
+            buffer = self.device.allocate(max(1, argument.array.nbytes))
+            stream.memcpy(buffer, _bytes(argument.array))
+            values.append(buffer)
+            if isinstance(argument, Out):
+                outputs.append((argument.array, buffer))
+        return values, outputs
+
+
+def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array.reshape(-1).view(np.uint8)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize(("case", "variant"), selected())
+async def test_kernel(case: Case, variant: str, anyio_backend: str) -> None:
+    async with zc.open_device(0) as device:
+        if case.name in EXPECTED_REFUSAL:
+            with pytest.raises(zc.CompileError, match=EXPECTED_REFUSAL[case.name]):
+                await case.check(Runner(device, variant))
+        else:
+            await case.check(Runner(device, variant))
+
+
+async def test_some_kernels_under_either_event_loop() -> None:
+    async with zc.open_device(0) as device:
+        for case in CASES[:4]:
+            await case.check(Runner(device, "sm80"))
+
+
+def test_there_are_at_least_sixty_kernels() -> None:
+    assert len(CASES) >= 60
+    assert len({case.name for case in CASES}) == len(CASES)
