@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -250,7 +251,7 @@ def check_spelling(
     rows: Sequence[Sequence[int]],
     reference: Callable[..., int] | Sequence[Callable[..., int]] | None = None,
     *,
-    targets: Sequence[str] = TARGETS,
+    targets: Sequence[str] = (),
     constant: str = "150",
     interpreter: bool = True,
     uniform: bool = False,
@@ -261,6 +262,8 @@ def check_spelling(
     text = kernel_text(spellings, count, constant, uniform=uniform)
     grid = (count, 1, 1) if uniform else (-(-count // 96), 1, 1)
     case = Case(text, arrays, grid=grid, block=(1, 1, 1) if uniform else (96, 1, 1))
+    # Without `targets`: this processor, and of the older ones, for which LLVM only has fewer instructions, one a case.
+    targets = targets or ("host", TARGETS[1 + crc32(text.encode()) % 2])
     results: dict[str, Words] = {name: run_jit(case, name)[1] for name in targets}
     if interpreter:
         results["interpreter"] = run_interpreter(case)[1]

@@ -7,8 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pytest
-from jit_harness import TARGETS, Case, differences, run_interpreter, run_jit
+from jit_harness import TARGETS, Case, differences, run_interpreter, run_jit, target
 from spelling_kernels import kernel_of_spellings
+
+from zcuda_async.jit.compile import generate_ir
+from zcuda_async.ptx import PtxError
 
 COUNT = 64
 """Threads; they share eight places in memory."""
@@ -73,7 +76,8 @@ def run(
     case = Case(text, [data, values, np.zeros_like(values)], block=(COUNT, 1, 1))
     results = {"interpreter": run_interpreter(case)}
     # Of the older processors one a case: the code differs in how it is compiled, not in what is generated.
-    results.update((name, run_jit(case, name)) for name in ("host", TARGETS[1 + len(text) % 2]))
+    older = () if "\nred" in text else (TARGETS[1 + len(text) % 2],)
+    results.update((name, run_jit(case, name)) for name in ("host", *older))
     return results
 
 
@@ -111,8 +115,11 @@ INTEGER_FORMS = [
 ]
 
 
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize(("name", "kind"), INTEGER_FORMS)
+@pytest.mark.parametrize(
+    ("name", "kind", "space"),
+    # Every form in one generic space and one named one.
+    [(name, kind, SPACES[(at + step) % 4]) for at, (name, kind) in enumerate(INTEGER_FORMS) for step in (0, 1)],
+)
 def test_integers(name: str, kind: str, space: str) -> None:
     dtype = np.dtype({"u32": "u4", "s32": "i4", "u64": "u8", "s64": "i8", "b32": "u4", "b64": "u8"}[kind])
     rng = np.random.default_rng(1)
@@ -121,11 +128,11 @@ def test_integers(name: str, kind: str, space: str) -> None:
     data = rng.integers(0, 4, 8, dtype) if small else rng.integers(info.min, info.max, 8, dtype)
     values = rng.integers(0, 7, COUNT, dtype) if small else rng.integers(info.min, info.max, COUNT, dtype)
     want, old = sequential(INTEGER[name], data, values)  # type: ignore[arg-type]
-    for target, got in run(atomic_kernel(f"atom.{name}", kind, space), data, values).items():
-        assert not differences([got[0], got[2]], [want, old]), target
-    if name != "exch" and space != "generic shared":
-        for target, got in run(atomic_kernel(f"red.{name}", kind, space), data, values).items():
-            assert (got[0] == want).all(), target
+    for name_of_target, got in run(atomic_kernel(f"atom.{name}", kind, space), data, values).items():
+        assert not differences([got[0], got[2]], [want, old]), name_of_target
+    if name != "exch" and space in ("global", "shared"):
+        for name_of_target, got in run(atomic_kernel(f"red.{name}", kind, space), data, values).items():
+            assert (got[0] == want).all(), name_of_target
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -135,10 +142,10 @@ def test_sums_of_floats(kind: str, space: str) -> None:
     values = np.random.default_rng(2).normal(size=COUNT).astype(dtype)
     data = np.zeros(8, dtype)
     want, old = sequential(lambda a, b: a + b, data, values)  # type: ignore[operator]
-    for target, got in run(atomic_kernel("atom.add", kind, space), data, values).items():
-        assert not differences([got[0], got[2]], [want, old]), target
-    for target, got in run(atomic_kernel("red.add", kind, space), data, values).items():
-        np.testing.assert_allclose(got[0], want, rtol=1e-5, err_msg=target)
+    for name_of_target, got in run(atomic_kernel("atom.add", kind, space), data, values).items():
+        assert not differences([got[0], got[2]], [want, old]), name_of_target
+    for name_of_target, got in run(atomic_kernel("red.add", kind, space), data, values).items():
+        np.testing.assert_allclose(got[0], want, rtol=1e-5, err_msg=name_of_target)
 
 
 def halves(kind: str) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
@@ -177,10 +184,10 @@ def test_sums_of_halves(kind: str, space: str) -> None:
         values, data = values[:COUNT].copy(), data[:8].copy()
         update = lambda a, b: one(int(a), int(b))  # noqa: E731
     want, old = sequential(update, data, values)  # type: ignore[arg-type]
-    for target, got in run(atomic_kernel("atom.add.noftz", kind, space), data, values).items():
-        assert not differences([got[0], got[2]], [want, old]), target
-    for target, got in run(atomic_kernel("red.add.noftz", kind, space), data, values).items():
-        assert not differences([got[0]], [want]), target
+    for name_of_target, got in run(atomic_kernel("atom.add.noftz", kind, space), data, values).items():
+        assert not differences([got[0], got[2]], [want, old]), name_of_target
+    for name_of_target, got in run(atomic_kernel("red.add.noftz", kind, space), data, values).items():
+        assert not differences([got[0]], [want]), name_of_target
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -192,8 +199,8 @@ def test_compare_and_swap(kind: str, dtype: type[np.unsignedinteger], space: str
     values[1] = 3
     data = rng.integers(0, 4, 8).astype(dtype)
     want, old = sequential(lambda a, b: values[1] if a == b else a, data, values)
-    for target, got in run(atomic_kernel("atom.cas", kind, space, compare=True), data, values).items():
-        assert not differences([got[0], got[2]], [want, old]), target
+    for name_of_target, got in run(atomic_kernel("atom.cas", kind, space, compare=True), data, values).items():
+        assert not differences([got[0], got[2]], [want, old]), name_of_target
 
 
 @pytest.mark.parametrize("space", ["global"])
@@ -224,8 +231,8 @@ def test_vectors(operation: str, kind: str, lanes: int, space: str) -> None:
             sums = np.zeros((8, lanes), np.float64)
             np.add.at(sums, np.arange(COUNT) * 5 % 8, values.reshape(COUNT, lanes))
             np.testing.assert_allclose(want[0].reshape(8, lanes), sums, rtol=1e-4, atol=1e-5)
-        for target, got in results.items():
-            assert not differences(got, want), target
+        for name_of_target, got in results.items():
+            assert not differences(got, want), name_of_target
 
 
 @pytest.mark.parametrize(
@@ -253,5 +260,46 @@ def test_a_cache_policy_is_taken_and_ignored() -> None:
     values = np.arange(COUNT, dtype=np.uint32)
     results = run(text, np.zeros(8, np.uint32), values)
     want, old = sequential(lambda a, b: a + b, np.zeros(8, np.uint32), values)  # type: ignore[operator]
-    for target, got in results.items():
-        assert not differences([got[0], got[2]], [want, old]), target
+    for name_of_target, got in results.items():
+        assert not differences([got[0], got[2]], [want, old]), name_of_target
+
+
+def wide_kernel(operation: str, space: str) -> str:
+    """``atom.exch.b128`` or ``.cas``: thread i works on place i % 4 with its own operand; cas stores thread 0's."""
+    where = "%d8" if space == "shared" else "%d7"
+    dotted = "" if space == "generic" else "." + space
+    back = "@%p0 ld.shared.b128 %q5, [%d8]; @%p0 st.global.b128 [%d7], %q5;" if space == "shared" else ""
+    return f"""\
+.version 8.7
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 data, .param .u64 values, .param .u64 old)
+{{
+.reg .b64 %d<20>; .reg .b32 %r<9>; .reg .b128 %q<9>; .reg .pred %p<3>;
+.shared .align 16 .b8 place[64];
+ld.param.u64 %d0, [data]; ld.param.u64 %d1, [values]; ld.param.u64 %d2, [old];
+mov.u32 %r0, %tid.x; and.b32 %r1, %r0, 3; mul.wide.u32 %d3, %r0, 16; mul.wide.u32 %d6, %r1, 16;
+add.s64 %d4, %d1, %d3; add.s64 %d5, %d2, %d3; add.s64 %d7, %d0, %d6; mov.u64 %d9, place; add.s64 %d8, %d9, %d6;
+ld.global.b128 %q1, [%d4]; ld.global.b128 %q2, [%d1]; ld.global.b128 %q3, [%d7];
+setp.lt.u32 %p0, %r0, 4; @%p0 st.shared.b128 [%d8], %q3; bar.sync 0;
+atom{dotted}.{operation}.b128 %q4, [{where}], %q1{", %q2" if operation == "cas" else ""};
+st.global.b128 [%d5], %q4; bar.sync 0; {back}
+ret;
+}}
+"""
+
+
+@pytest.mark.parametrize("space", ["global", "shared", "generic"])
+@pytest.mark.parametrize("operation", ["exch", "cas"])
+def test_128_bits(operation: str, space: str) -> None:
+    rng = np.random.default_rng(6)
+    data, values = (rng.integers(0, 2, 2 * count).astype(np.uint64) for count in (4, COUNT))
+    case = Case(wide_kernel(operation, space), [data, values, np.zeros_like(values)], block=(COUNT, 1, 1))
+    want = run_interpreter(case)
+    for name in ("host", "avx2"):
+        assert not differences(run_jit(case, name), want), name
+
+
+def test_processors_that_cannot_exchange_128_bits_say_so() -> None:
+    with pytest.raises(PtxError, match="cannot exchange 128 bits atomically"):
+        generate_ir(wide_kernel("exch", "global"), "<test>", "k", (32, 1, 1), target=target("sse2"))

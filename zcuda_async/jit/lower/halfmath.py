@@ -121,11 +121,12 @@ def _through_f32(wide_compute: WideCompute) -> HalfCompute:
         ftz = instruction.has("ftz")
         if ftz:
             args = [flush_bits(builder, form, bits, arg) for arg in args]
-        columns = [halves_of(builder, *widen_bits(builder, form, bits, arg)) for arg in args]
-        native = columns[0][0]
+        columns = [halves_of(builder, bits, arg) for arg in args]
+        single = columns[0][0]
+        native = single.of("float")
         results = []
         for row in zip(*(pieces for _, pieces in columns), strict=True):
-            value = wide_compute(builder, native, row)
+            value = wide_compute(builder, native, [widen_bits(builder, form, single, each)[1] for each in row])
             if instruction.has("sat"):
                 value = saturate(builder, native, value)
             if instruction.has("relu"):
