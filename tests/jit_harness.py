@@ -51,6 +51,7 @@ Triple = tuple[int, int, int]
 
 SHARED_BYTES: Final = 256 << 10
 SCRATCH_BYTES: Final = 16 << 20
+_HEAP: Final = 1 << 40
 _PAGE: Final = mmap.PAGESIZE
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -225,22 +226,25 @@ def run_interpreter(
     step_limit: int | None = 200_000,
     strict: bool = True,
     output: Callable[[bytes], object] = lambda _: None,
+    heap_size: int = 0,
 ) -> list[Array]:
     """The arrays after the launch, computed by the interpreter; `output` gets what the kernel prints."""
     buffers, base, image = _place(case)
+    heap = _HEAP, _HEAP + heap_size
     contents = [bytearray(buffers.contents(index)) for index in range(len(buffers.sizes))]
     Interpreter(case.module).launch(
         case.kernel,
         case.grid,
         case.block,
         case.pack(buffers.addresses),
-        RegionMemory(zip(buffers.addresses, contents, strict=True)),
+        RegionMemory([*zip(buffers.addresses, contents, strict=True), (_HEAP, bytearray(heap_size))]),
         dynamic_shared=case.dynamic_shared,
         symbols={name: base + offset for name, offset in image.offsets.items()},
         shared_window=_worker().shared,
         strict=strict,
         step_limit=step_limit,
         output=output,
+        heap=heap,
     )
     return _unpack(case, contents[:-1])
 

@@ -223,7 +223,7 @@ class Context:
         try:
             await self.executor.reset()
         finally:
-            self.services.flush(final=True)
+            self.services.reset()
             self.check_open()  # the device may have been closed meanwhile, and stays so
         await self._copies_settled()
         self.check_open()

@@ -451,7 +451,8 @@ class Device:
     async def reset(self) -> None:
         """End all pending work with `AbandonedError`, restart the workers and forget a sticky error.
 
-        Buffers, streams, events and modules stay valid; what a failed kernel could write is undefined.
+        Buffers, streams, events and modules stay valid; what a failed kernel could write is undefined, and what kernels
+        had from ``malloc`` is gone.
         Runs to its end even if cancelled.
 
         Raises:

@@ -57,9 +57,11 @@ class DeviceLimits:
 
     Args:
         printf_fifo_bytes: what kernels may print until it is written; beyond that the oldest output is lost.
+        malloc_heap_bytes: what ``malloc`` in kernels takes from; a null pointer says that it is used up.
     """
 
     printf_fifo_bytes: int = 1 << 20
+    malloc_heap_bytes: int = 8 << 20
 
     def __post_init__(self) -> None:
         """Check the sizes."""

@@ -1,4 +1,4 @@
-"""What kernels ask of the device itself: the buffer they print into.
+"""What kernels ask of the device itself: the buffer they print into, and the memory that their ``malloc`` takes from.
 
 Each part is made when the first kernel that needs it is launched.  Kernels find them through `jit.abi.SERVICES`.
 """
@@ -11,6 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 from zcuda_async.jit.abi import SERVICES, SERVICES_FIELDS, SERVICES_SIZE
+from zcuda_async.memory.kernel_heap import heap_bytes, prepare_heap
 from zcuda_async.memory.ring import PrintRing, ring_bytes
 from zcuda_async.op import Completion
 
@@ -59,6 +60,7 @@ class DeviceServices:
         self._address = 0
         self._ring: PrintRing | None = None
         self._lost = 0
+        self._heap = 0
 
     @property
     def has_printed(self) -> bool:
@@ -79,7 +81,22 @@ class DeviceServices:
             at = self._arena.host_heap.allocate(size)
             self._ring = PrintRing(self._arena.view(at, size))
             self._set("printf", at)
+        if "heap" in names and not self._heap:
+            size = heap_bytes(self.limits.malloc_heap_bytes)
+            self._heap = self._arena.device_heap.allocate(size)
+            self._empty_heap()
+            self._set("heap", self._heap)
         return self._address
+
+    def _empty_heap(self) -> None:
+        view = self._arena.view(self._heap, heap_bytes(self.limits.malloc_heap_bytes))
+        prepare_heap(view, self._heap)
+
+    def reset(self) -> None:
+        """Write what is left and forget what kernels had allocated; no kernel runs any more."""
+        self.flush(final=True)
+        if self._heap:
+            self._empty_heap()
 
     def _set(self, name: str, address: int) -> None:
         values = list(SERVICES.unpack_from(self._arena.view(self._address, SERVICES_SIZE), 0))

@@ -62,6 +62,7 @@ class Interpreter:
         strict: bool = True,
         step_limit: int | None = None,
         output: Callable[[bytes], object] = lambda _: None,
+        heap: tuple[int, int] = (0, 0),
     ) -> None:
         """Run a whole grid and return when it is through.
 
@@ -77,6 +78,7 @@ class Interpreter:
             strict: Whether reading a register that was never written is an error (else it is 0).
             step_limit: The most instructions that one thread may run; None for no limit.
             output: Called with the text of every ``printf``.
+            heap: First address and end of the global memory that ``malloc`` takes from.
 
         Raises:
             KeyError: The module has no such kernel.
@@ -101,6 +103,7 @@ class Interpreter:
             strict=strict,
             constants=tuple((v.name, v.size or 0) for v in self._module.variables if v.space == "const"),
             output=output,
+            heap=heap,
         )
         for z, y, x in product(*(range(size) for size in reversed(grid))):
             _BlockRun(launch, (x, y, z), step_limit).run()

@@ -66,5 +66,30 @@ def _vprintf(thread: Thread, text: int, values: int) -> int:
     return arguments.count
 
 
-SERVICES: Final[dict[str, tuple[Service, tuple[int, ...], int]]] = {"vprintf": (_vprintf, (8, 8), 4)}
+def _malloc(thread: Thread, size: int) -> int:
+    """The first gap that is large enough, at a multiple of 16."""
+    launch = thread.block.launch
+    at, end = launch.heap
+    at += -at % 16
+    for start, length in sorted(launch.allocated.items()):
+        if start - at >= size:
+            break
+        at = start + length + -length % 16
+    if size > end - at:
+        return 0
+    launch.allocated[at] = max(size, 1)
+    return at
+
+
+def _free(thread: Thread, address: int) -> int:
+    if address and thread.block.launch.allocated.pop(address, None) is None:
+        raise MemoryFaultError(f"free: nothing is allocated at {address:#x}")
+    return 0
+
+
+SERVICES: Final[dict[str, tuple[Service, tuple[int, ...], int]]] = {
+    "vprintf": (_vprintf, (8, 8), 4),
+    "malloc": (_malloc, (8,), 8),
+    "free": (_free, (8,), 0),
+}
 """By name: what it does, the sizes of its parameters, and the size of its result (0 for none)."""

@@ -91,6 +91,7 @@ class Launch:
     """What all blocks of a launch share; `symbols` are the addresses of module variables.
 
     `constants` are the names and sizes of the ``.const`` ones; `output` takes what threads print.
+    `heap` is where ``malloc`` may take from, from its first address to its end, and `allocated` what it has given.
     """
 
     kernel: FunctionCode
@@ -107,6 +108,8 @@ class Launch:
     strict: bool
     output: Callable[[bytes], object]
     constants: tuple[tuple[str, int], ...] = ()
+    heap: tuple[int, int] = (0, 0)
+    allocated: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)

@@ -18,6 +18,12 @@ __all__ = (
     "ABI_VERSION",
     "EXTENSION",
     "EXTENSION_OFFSET",
+    "HEAP",
+    "HEAP_BINS",
+    "HEAP_BLOCKS",
+    "HEAP_FIELDS",
+    "HEAP_HEAD",
+    "HEAP_USED",
     "LAUNCH",
     "LAUNCH_FIELDS",
     "LAUNCH_SIZE",
@@ -39,7 +45,7 @@ __all__ = (
     "WORKER_SPACING",
 )
 
-ABI_VERSION: Final = 4
+ABI_VERSION: Final = 5
 """Part of every object-cache key: raise it with any change below."""
 
 LAUNCH: Final = struct.Struct("<QQQIIIIIIQQQQ48x")
@@ -88,6 +94,26 @@ SERVICES_FIELDS: Final[dict[str, tuple[int, str]]] = {
     "printf": (0, "i64"),  # a `RING` with its data
     "heap": (8, "i64"),  # what ``malloc`` takes from, see `memory.kernel_heap`
 }
+
+HEAP: Final = struct.Struct("<QQ")
+"""The head of the memory that ``malloc`` takes from; see `jit.lower.heap`.
+
+The lists of free blocks follow at `HEAP_BINS`: list n has the sizes from 2**n bytes on.  Blocks begin at
+`HEAP_BLOCKS`, and a last one of size 0, in use, ends them.
+"""
+
+HEAP_FIELDS: Final[dict[str, tuple[int, str]]] = {
+    "lock": (0, "i32"),  # atomic: 1 while a worker is at work
+    "end": (8, "i64"),  # address of the last block
+}
+
+HEAP_BINS: Final = 64
+HEAP_BLOCKS: Final = 1024
+HEAP_HEAD: Final = 16
+"""Bytes of a block before what the kernel gets."""
+
+HEAP_USED: Final = 0x5A6D << 48
+"""Added to the size of a block in use; so high that no free block's size reaches it."""
 
 RING: Final = struct.Struct("<QQ48x")
 """The head of the buffer that kernels print into; its data follows.

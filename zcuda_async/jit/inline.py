@@ -42,15 +42,15 @@ _BUILT_IN: Final = {"__assertfail": "assert"}
 """Functions that the compiler knows, and the kind of trap that a call of them is."""
 
 
-_SERVICES: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {"vprintf": (("b32",), ("b64", "b64"))}
+_SERVICES: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "vprintf": (("b32",), ("b64", "b64")),
+    "malloc": (("b64",), ("b64",)),
+    "free": ((), ("b64",)),
+}
 """Functions of CUDA's device runtime that have a lowering of their own: types of their results and parameters."""
 
 
 _SERVICE_OF: Final = {"vprintf": "printf", "malloc": "heap", "free": "heap"}
-
-
-_NOT_YET: Final = {"malloc": "malloc", "free": "free"}
-"""Functions of CUDA's device runtime that are known, but missing here, and what a program calls them."""
 
 
 class RefusedCallError(Exception):
@@ -142,8 +142,6 @@ class _Expansion:
         if callee is None and target.name in _SERVICES:
             self._expand_service(call, written, target.name)
             return
-        if target.name in _NOT_YET:
-            raise RefusedCallError(written, f"{_NOT_YET[target.name]} in kernels is not supported yet")
         if callee is None:
             raise RefusedCallError(
                 written, f"the function {target.name} has no body here, and is not one that is built in"

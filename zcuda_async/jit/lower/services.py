@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from zcuda_async.jit.lower.heap import free, malloc
 from zcuda_async.jit.lower.printf import vprintf
 
 if TYPE_CHECKING:
@@ -11,4 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ("SERVICES",)
 
-SERVICES: Final[dict[str, Lowering]] = {"vprintf": vprintf}
+SERVICES: Final[dict[str, Lowering]] = {"vprintf": vprintf, "malloc": malloc, "free": free}
