@@ -244,10 +244,10 @@ def _lane(group: Group, what: _Atomic, pointer: str, values: list[str]) -> list[
 
 def _one(group: Group, what: _Atomic, pointer: str, values: list[str]) -> str:
     """One operation; the value that was there before."""
-    if what.operation in ("inc", "dec"):
-        return _wrap_around(group, what, pointer, values[0])
     if what.space == "shared":
         return _plain(group, what, pointer, values)
+    if what.operation in ("inc", "dec"):
+        return _wrap_around(group, what, pointer, values[0])
     if (what.is_half or what.size == 16) and what.operation != "cas":
         return _exchange_loop(group, what, pointer, values[0])
     return _locked(group, what, pointer, values)
@@ -260,11 +260,25 @@ def _updated(group: Group, what: _Atomic, old: str, value: str) -> str:
         return value
     if what.is_half:
         return _updated_half(group, what, old, value)
+    if what.operation in ("inc", "dec"):
+        return _wrapped(group, what, old, value)
     if what.operation in ("min", "max"):
         sign = "s" if what.ptx_type[0] == "s" else "u"
         return builder.intrinsic(sign + what.operation, kind, old, value)
     opcode = "fadd" if kind.is_float else what.operation
     return builder.binary(opcode, kind, old, value)
+
+
+def _wrapped(group: Group, what: _Atomic, old: str, limit: str) -> str:
+    """``inc``: old >= limit ? 0 : old + 1; ``dec``: old == 0 or old > limit ? limit : old - 1."""
+    builder, kind = group.builder, Type(what.elem)
+    if what.operation == "inc":
+        wraps = builder.compare("icmp uge", kind, old, limit)
+        return builder.select(kind, wraps, kind.const(0), builder.binary("add", kind, old, kind.const(1)))
+    below = builder.binary("sub", kind, old, kind.const(1))
+    outside = builder.compare("icmp ugt", kind, old, limit)
+    none = builder.compare("icmp eq", kind, old, kind.const(0))
+    return builder.select(kind, builder.binary("or", kind.of("i1"), outside, none), limit, below)
 
 
 def _updated_half(group: Group, what: _Atomic, old: str, value: str) -> str:
@@ -322,7 +336,7 @@ def _locked(group: Group, what: _Atomic, pointer: str, values: list[str]) -> str
 
 
 def _wrap_around(group: Group, what: _Atomic, pointer: str, limit: str) -> str:
-    """``inc``: old >= limit ? 0 : old + 1; ``dec``: old == 0 or old > limit ? limit : old - 1."""
+    """``inc`` and ``dec``, atomically."""
     name = "uinc_wrap" if what.operation == "inc" else "udec_wrap"
     return group.builder.op(f"atomicrmw {name} ptr {pointer}, {what.elem} {limit} seq_cst, align {what.size}")
 

@@ -97,9 +97,8 @@ def _tf32(builder: Builder, instruction: Instruction, kind: Type, args: Sequence
     if instruction.has("satfinite"):
         rounded = builder.intrinsic("umin", words, rounded, words.const(0x7F7FE000))
     number = builder.compare("fcmp ord", kind, value, kind.const(0.0))
-    rounded = builder.select(words, number, rounded, words.const(0x7FFFE000))
     sign = builder.binary("and", words, bits, words.const(-0x80000000))
-    return builder.binary("or", words, rounded, sign)
+    return builder.select(words, number, builder.binary("or", words, rounded, sign), words.const(0x7FFFE000))
 
 
 _to_tf32 = lanewise(_tf32, source_types=lambda _: ["f32"], result_type=lambda _: "b32")
