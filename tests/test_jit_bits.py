@@ -6,7 +6,9 @@ import itertools
 import random
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+from jit_harness import TARGETS, Case, kernel, run_interpreter, run_jit
 from scalar_tools import check_spelling
 
 ONES = 0xFFFFFFFF
@@ -199,3 +201,22 @@ def test_any_function_of_three_bits(table: int) -> None:
         return sum((table >> ((a >> i & 1) * 4 + (b >> i & 1) * 2 + (c >> i & 1)) & 1) << i for i in range(32))
 
     check_spelling(["lop3.b32"], rows(3, 96), run, constant=str(table))
+
+
+@pytest.mark.parametrize("q", ["0", "1", "%p1", "!%p1"])
+@pytest.mark.parametrize("boolean", ["or", "and"])
+def test_a_function_of_three_bits_with_a_test_for_zero(boolean: str, q: str) -> None:
+    """Lane by lane: a & b is zero in some lanes, and so is the predicate."""
+    body = f"""
+    and.b32 %r10, %r0, 6; setp.gt.u32 %p1, %r0, 20; lop3.{boolean}.b32 %r11|%p2, %r10, %r0, %r0, 0x80, {q};
+    selp.u32 %r12, 1, 0, %p2; mov.b64 %d10, {{%r11, %r12}};
+    """
+    case = Case(kernel(body), [np.zeros(1, np.uint32), np.zeros(32, np.uint64)])
+    lanes = np.arange(32)
+    other = {"0": lanes < 0, "1": lanes >= 0, "%p1": lanes > 20, "!%p1": lanes <= 20}[q]
+    some = (lanes & 6) != 0
+    flags = (some | other) if boolean == "or" else (some & other)
+    want = (lanes & 6).astype(np.uint64) | flags.astype(np.uint64) << np.uint64(32)
+    assert (run_interpreter(case)[1] == want).all()
+    for name in TARGETS:
+        assert (run_jit(case, name)[1] == want).all(), name

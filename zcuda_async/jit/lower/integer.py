@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Builder, Type
 from zcuda_async.jit.lower.lanewise import Compute, lanewise
-from zcuda_async.ptx.ir import TYPE_BITS, Guard, Instruction, Register
+from zcuda_async.ptx.ir import TYPE_BITS, Instruction
 
 if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
@@ -290,16 +290,18 @@ def lop3(group: Group, instruction: Instruction) -> None:
         return
     shape, extra = group.plain(instruction), instruction.operands[5]
     vector = shape.stride is None
-    if not isinstance(extra, Register):
-        raise group.refuse(instruction, "a constant as the predicate operand is not supported yet")
     kind = Type("i32", group.lanes if vector else 0)
-    guard = Guard(extra, 5 in instruction.negated_operands)
+    truth = kind.of("i1")
+    negated = 5 in instruction.negated_operands
     values, flags = [], []
     for part in range(group.count(shape)):
         args = [group.read(operand, "i32", part, vector=vector) for operand in instruction.operands[1:4]]
         values.append(_lop3(group.builder, instruction, kind, args))
-        truth = group.builder.compare("icmp ne", kind, values[-1], kind.const(0))
-        flags.append(group.builder.binary(boolean, kind.of("i1"), truth, group.predicate(guard, part, vector=vector)))
+        other = group.read(extra, "i1", part, vector=vector)
+        if negated:
+            other = group.builder.binary("xor", truth, other, truth.const(1))
+        some = group.builder.compare("icmp ne", kind, values[-1], kind.const(0))
+        flags.append(group.builder.binary(boolean, truth, some, other))
     group.write(instruction.operands[0], values, "i32", shape, instruction.guard)
     group.write(instruction.second_destination, flags, "i1", shape, instruction.guard)
 
