@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import platform
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from jit_services import services
 
 from zcuda_async.executor.native import NativeCode
@@ -43,6 +46,7 @@ __all__ = (
     "run_interpreter",
     "run_jit",
     "same",
+    "sweep",
     "target",
 )
 
@@ -56,7 +60,20 @@ _PAGE: Final = mmap.PAGESIZE
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
-TARGETS: Final = ("host", "avx2", "sse2")
+
+def _available() -> tuple[str, ...]:
+    """The processors whose code this one can run."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return ("host",)
+    return ("host", "avx2", "sse2") if host_target().lanes >= 8 else ("host", "sse2")
+
+
+TARGETS: Final = _available()
+
+sweep: Final = pytest.mark.skipif(
+    not os.environ.get("ZCUDA_TEST_SWEEP"), reason="takes minutes; set ZCUDA_TEST_SWEEP=1 to run it"
+)
+"""For tests that go through everything, for every processor."""
 
 
 @cache
@@ -213,7 +230,9 @@ def _place(case: Case) -> tuple[Buffers, int, _Image]:
 
 
 def run_jit(case: Case, target_name: str = "host", parts: int | None = None) -> list[Array]:
-    """The arrays after the launch, computed by machine code."""
+    """The arrays after the launch, computed by machine code; skips the test where this host cannot run it."""
+    if target_name not in TARGETS:
+        pytest.skip(f"this processor cannot run code for {target_name}")
     buffers, base, _ = _place(case)
     with compiled(case, target_name, parts) as code:
         _worker().run(code, case, case.pack(buffers.addresses), base)

@@ -1,20 +1,21 @@
 """Random PTX kernels that have one right answer: no races, no undefined values, always an end.
 
-A program is a tree of statements, so that a failing one can be made smaller (`smaller`), and every
+A program is a tree of statements (`program_tree`), so that a failing one can be made smaller, and every
 choice goes through a `Chooser`, so that hypothesis or a seed can make it.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 import numpy as np
 from jit_harness import Case
+from program_tree import If, Labels, Line, Loop, Statement, Tangle, render
 
-__all__ = ("Chooser", "Program", "SeededChooser", "make_program", "smaller")
+__all__ = ("Chooser", "Program", "SeededChooser", "make_program")
 
 T = TypeVar("T")
 Triple = tuple[int, int, int]
@@ -55,151 +56,6 @@ class SeededChooser:
         return self._random.randint(low, high)
 
 
-# ---------------------------------------------------------------------- the tree
-
-
-@dataclass(frozen=True)
-class Line:
-    """Instructions that stand or fall together."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class If:
-    """``if (condition) then else otherwise``; `setup` computes the predicate."""
-
-    setup: str
-    condition: str
-    then: tuple[Statement, ...]
-    otherwise: tuple[Statement, ...]
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A loop: `setup` sets the counter `counter` to the number of turns.
-
-    In the text of its body, ``BREAK`` and ``NEXT`` stand for the labels to go on at.
-    """
-
-    setup: str
-    counter: str
-    body: tuple[Statement, ...]
-
-
-@dataclass(frozen=True)
-class Tangle:
-    """Blocks that jump to each other at will until `fuel` runs out: irreducible graphs included.
-
-    Each block is (body, setup, condition, target, other target); target len(blocks) is the way out.
-    """
-
-    fuel: str
-    first: int
-    blocks: tuple[tuple[tuple[Statement, ...], str, str, int, int], ...]
-
-
-Statement = Line | If | Loop | Tangle
-
-
-class _Labels:
-    """Fresh labels."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def new(self) -> str:
-        self.count += 1
-        return f"L{self.count}"
-
-
-def _render(statements: Sequence[Statement], labels: _Labels, loop: tuple[str, str] | None) -> Iterator[str]:
-    for statement in statements:
-        match statement:
-            case Line(text):
-                yield _with_labels(text, loop, labels)
-            case If(setup, condition, then, otherwise):
-                other, end = labels.new(), labels.new()
-                negated = condition[1:] if condition.startswith("!") else "!" + condition
-                yield setup
-                yield f"@{negated} bra {other};"
-                yield from _render(then, labels, loop)
-                yield f"bra {end};"
-                yield f"{other}:"
-                yield from _render(otherwise, labels, loop)
-                yield f"{end}:"
-            case Loop(setup, counter, body):
-                head, following, end = labels.new(), labels.new(), labels.new()
-                guard = f"%q{labels.count}"
-                yield setup
-                yield f"{head}:"
-                yield f".reg .pred {guard};"
-                yield f"setp.eq.u32 {guard}, {counter}, 0;"
-                yield f"@{guard} bra {end};"
-                yield from _render(body, labels, (end, following))
-                yield f"{following}:"
-                yield f"sub.u32 {counter}, {counter}, 1;"
-                yield f"bra {head};"
-                yield f"{end}:"
-            case Tangle():
-                yield from _render_tangle(statement, labels)
-
-
-def _render_tangle(tangle: Tangle, labels: _Labels) -> Iterator[str]:
-    places = [labels.new() for _ in range(len(tangle.blocks) + 1)]
-    fuel, empty = f"%fuel{labels.count}", f"%empty{labels.count}"
-    yield f".reg .b32 {fuel};"
-    yield f".reg .pred {empty};"
-    yield tangle.fuel.replace("FUEL", fuel)
-    yield f"bra {places[tangle.first]};"
-    for at, (body, setup, condition, target, other) in enumerate(tangle.blocks):
-        yield f"{places[at]}:"
-        yield from _render(body, labels, None)
-        yield f"setp.eq.u32 {empty}, {fuel}, 0;"
-        yield f"@{empty} bra {places[-1]};"
-        yield f"sub.u32 {fuel}, {fuel}, 1;"
-        yield setup
-        yield f"@{condition} bra {places[target]};"
-        yield f"bra {places[other]};"
-    yield f"{places[-1]}:"
-
-
-def _with_labels(text: str, loop: tuple[str, str] | None, labels: _Labels) -> str:
-    if loop is not None:
-        text = text.replace("BREAK", loop[0]).replace("NEXT", loop[1])
-    elif "BREAK" in text or "NEXT" in text:
-        return ""
-    while "SKIP" in text:
-        text = text.replace("SKIP", labels.new())
-    return text
-
-
-def smaller(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
-    """Trees with one statement left out, replaced by its parts, or itself made smaller."""
-    size = len(statements)
-    step = size
-    while step > 1:  # whole stretches first
-        step //= 2
-        for at in range(0, size, step):
-            yield statements[:at] + statements[at + step :]
-    for at, statement in enumerate(statements):
-        before, after = statements[:at], statements[at + 1 :]
-        yield before + after
-        if isinstance(statement, If):
-            yield (*before, Line(statement.setup), *statement.then, *after)
-            yield (*before, Line(statement.setup), *statement.otherwise, *after)
-            yield from ((*before, replace(statement, then=then), *after) for then in smaller(statement.then))
-            yield from ((*before, replace(statement, otherwise=rest), *after) for rest in smaller(statement.otherwise))
-        elif isinstance(statement, Loop):
-            yield (*before, Line(statement.setup), *statement.body, *after)
-            yield from ((*before, replace(statement, body=body), *after) for body in smaller(statement.body))
-        elif isinstance(statement, Tangle):
-            for index, block in enumerate(statement.blocks):
-                for body in smaller(block[0]):
-                    blocks = (*statement.blocks[:index], (body, *block[1:]), *statement.blocks[index + 1 :])
-                    yield (*before, replace(statement, blocks=blocks), *after)
-
-
 # ---------------------------------------------------------------------- programs
 
 
@@ -216,7 +72,7 @@ class Program:
     @property
     def text(self) -> str:
         """The PTX module."""
-        body = list(_render(self.statements, _Labels(), None))
+        body = list(render(self.statements, Labels(), None))
         return "\n".join([*_PROLOGUE.strip().split("\n"), *body, *_EPILOGUE.strip().split("\n"), ""])
 
     @property
@@ -276,6 +132,7 @@ cvt.u16.u32 %h0, %r5; cvt.u16.u32 %h1, %r0; mov.u16 %h2, 40000;
 setp.lt.u32 %p0, %r8, 7; setp.eq.u32 %p1, %r4, 3; setp.gt.s32 %p2, %r1, 4; setp.ne.u32 %p3, %r2, 0;
 and.b32 %s0, %r5, 64; setp.ne.u32 %p4, %s0, 0; setp.lt.u32 %p5, %r0, 9;
 st.shared.u32 [%a12], %r5; st.shared.u32 [%a12+4096], %r0;
+mul.wide.u32 %a16, %x8, 4; add.s64 %a16, %a10, %a16; st.shared.u32 [%a16], 0;
 mov.u32 %s0, 0; mov.u32 %s1, 0; mov.u32 %s2, 0; mov.u32 %s3, 0;
 st.local.v4.u32 [%a14], {{%r5, %r6, %r7, %r8}}; st.local.v4.u32 [%a14+16], {{%r0, %r1, %r2, %r3}};
 """

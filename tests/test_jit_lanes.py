@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jit_harness import TARGETS, Case, check, differences, kernel, run_interpreter, run_jit
+from jit_harness import TARGETS, Case, check, differences, kernel, run_interpreter, run_jit, sweep
 
 VALUES = (np.arange(4096, dtype=np.uint64) * 2654435761 % (1 << 32)).astype(np.uint32)
 WORD = r"mul.wide.u32 %d11, \1, 4; add.s64 %d12, %d0, %d11; ld.global.u32 %r40, [%d12]; cvt.u64.u32 %d10, %r40;"  # what WORD(index) stands for
@@ -55,7 +55,7 @@ def test_lanes_are_right(trap: Trap) -> None:
         assert not text, f"{target}, parts {parts}: {text}"
 
 
-@pytest.mark.slow
+@sweep
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.name)
 def test_lanes_are_right_for_every_target(trap: Trap) -> None:
