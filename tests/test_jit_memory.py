@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from jit_harness import TARGETS, Case, check, differences, kernel, run_interpreter, run_jit, sweep
 
-from zcuda_async.ptx import PtxError
-
 BYTES = {
     **{f"{kind}{bits}": bits // 8 for kind in "bus" for bits in (8, 16, 32, 64)},
     "b128": 16,
@@ -345,13 +343,6 @@ def test_atomic_inc_and_dec_wrap_around() -> None:
     assert want[0][0] == 33 % 7
     for target in TARGETS:
         assert run_jit(case, target, 2)[0].tolist()[:2] == want[0].tolist()[:2]
-
-
-def test_128_bit_atomics_are_refused() -> None:
-    text = kernel("atom.global.exch.b128 %q0, [%d0], %q1;", registers=".reg .b128 %q<2>;")
-    case = Case(text, [DATA, np.zeros(64, np.uint64)], block=(32, 1, 1))
-    with pytest.raises(PtxError, match=r"atom: 128-bit atomics are not supported yet"):
-        run_jit(case, "host", 2)
 
 
 def test_differences_are_described() -> None:

@@ -159,7 +159,8 @@ class _BlockRun:
                 raise
             except LookupError as error:
                 raise InterpreterError(f"{line_of(instruction)}: {error}") from error
-            if thread.waiting is not None:
+            if thread.waiting is not None or thread.is_idle:
+                thread.is_idle = False
                 return
 
     def _holds(self, thread: Thread, guard: Guard, instruction: Instruction) -> bool:

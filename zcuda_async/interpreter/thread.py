@@ -188,6 +188,8 @@ class Thread:
     carry: int = 0
     steps: int = 0
     waiting: Wait | None = None
+    is_idle: bool = False
+    """Set by an instruction that found nothing to go on with: the others get their turn."""
 
     @property
     def registers(self) -> dict[str, int]:

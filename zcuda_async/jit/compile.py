@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from zcuda_async.jit.async_copy import expand_copies
 from zcuda_async.jit.cfg import ControlFlow, build_control_flow, is_warp_barrier
 from zcuda_async.jit.choose import choose_geometry
 from zcuda_async.jit.function import ENTRY, needs_coroutines, write_module
@@ -144,7 +145,7 @@ def generate_ir(
 
 def _prepare(function: Function, block: tuple[int, int, int]) -> tuple[Function, ControlFlow, Waiting]:
     """Barriers in their one form, and the control flow with its spin loops."""
-    function = normalise_barriers(function, block[0] * block[1] * block[2])
+    function = normalise_barriers(expand_copies(function), block[0] * block[1] * block[2])
     flow = build_control_flow(function)
     spins = find_spins(function, flow)
     if spins:

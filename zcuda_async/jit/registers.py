@@ -16,6 +16,8 @@ _NO_RESULT: Final = frozenset(
 )
 
 
+_MBARRIER_RESULTS: Final = ("arrive", "arrive_drop", "test_wait", "try_wait", "pending_count")
+
 CARRY: Final = Register("%cc.cf", "pred")
 """The carry flag, which ``add.cc`` and friends set and ``addc`` and friends read, as a register."""
 
@@ -29,6 +31,8 @@ def has_result(instruction: Instruction) -> bool:
     """Whether operand 0 is a destination."""
     if instruction.opcode in ("bar", "barrier"):
         return instruction.has("red")
+    if instruction.opcode == "mbarrier":
+        return any(map(instruction.has, _MBARRIER_RESULTS))
     return instruction.opcode not in _NO_RESULT
 
 

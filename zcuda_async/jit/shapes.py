@@ -322,6 +322,7 @@ def _rule_barrier_result(_: Transfer, instruction: Instruction, __: list[Shape])
 _RULES: Final[dict[str, Rule]] = {
     "bar.result": _rule_barrier_result,
     "elect": _rule_varying,
+    "mbarrier": _rule_varying,
     "mapa": _rule_varying,
     "getctarank": _rule_varying,
     "add": _rule_add,

@@ -47,6 +47,7 @@ _BARRIERS: Final = (
     row("bar.warp.sync mask:u32", see=_SYNC_SECTION),
     row("membar.level", level="cta gl sys", see=_SYNC_SECTION),
     row("fence{.order}.scope", order="sc acq_rel acquire release", scope=_SCOPES, see=_SYNC_SECTION),
+    row("fence.mbarrier_init.release.cluster", see=_SYNC_SECTION),
     row("fence.proxy.kind", kind="alias async", see=_SYNC_SECTION),
     row("fence.proxy.async.space", space="global shared shared::cta shared::cluster", see=_SYNC_SECTION),
     row("griddepcontrol.action", action="launch_dependents wait", see=_SYNC_SECTION),

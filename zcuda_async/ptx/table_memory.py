@@ -19,6 +19,8 @@ _SHARED: Final = "shared shared::cta shared::cluster"
 _LOADABLE: Final = f"global {_SHARED} local const param param::entry param::func"
 _STORABLE: Final = f"global {_SHARED} local param param::func"
 _SHARING: Final = f"global {_SHARED}"
+_ANY_SHARED: Final = "shared shared::cta shared::cluster"
+_ARRIVALS: Final = ("arrive", "arrive_drop")
 _SCOPES: Final = "cta cluster gpu sys"
 _VECTORS: Final = "v2 v4 v8"
 _TYPES: Final = "b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"
@@ -148,6 +150,29 @@ _ASYNC_COPY: Final = (
     row("cp.async.commit_group", see=_MOVE_SECTION),
     row("cp.async.wait_group count:0..1000000", see=_MOVE_SECTION),
     row("cp.async.wait_all", see=_MOVE_SECTION),
+    row("cp.async.mbarrier.arrive{.noinc}{.space}.b64 [a]", space=_ANY_SHARED, see=_MOVE_SECTION),
 )
 
-MEMORY_ROWS: Final[tuple[Row, ...]] = (*_LOAD, *_STORE, *_ADDRESSES, *_ATOMIC, *_ASYNC_COPY)
+
+def _mbarrier(syntax: str, **sets: str) -> Row:
+    head, _, operands = syntax.partition(" ")
+    return row(f"mbarrier.{head}{{.space}}.b64 {operands}", see=_SYNC_SECTION, space=_ANY_SHARED, **sets)
+
+
+_ORDERS: Final = {"order": "release acquire relaxed", "scope": "cta cluster"}
+
+_MBARRIER: Final = (
+    _mbarrier("init [a], count:u32"),
+    _mbarrier("inval [a]"),
+    *(_mbarrier(f"{name}{{.order}}{{.scope}} [a], bytes:u32", **_ORDERS) for name in ("expect_tx", "complete_tx")),
+    *(_mbarrier(f"{name}{{.order}}{{.scope}} d, [a]{{, count:u32}}", **_ORDERS) for name in _ARRIVALS),
+    *(_mbarrier(f"{name}.expect_tx{{.order}}{{.scope}} d, [a], bytes:u32", **_ORDERS) for name in _ARRIVALS),
+    *(_mbarrier(f"{name}.noComplete{{.order}}{{.scope}} d, [a], count:u32", **_ORDERS) for name in _ARRIVALS),
+    _mbarrier("test_wait{.order}{.scope} p, [a], state:b64", **_ORDERS),
+    _mbarrier("test_wait.parity{.order}{.scope} p, [a], phase:u32", **_ORDERS),
+    _mbarrier("try_wait{.order}{.scope} p, [a], state:b64{, hint:u32}", **_ORDERS),
+    _mbarrier("try_wait.parity{.order}{.scope} p, [a], phase:u32{, hint:u32}", **_ORDERS),
+    row("mbarrier.pending_count.b64 d:u32, state:b64", see=_SYNC_SECTION),
+)
+
+MEMORY_ROWS: Final[tuple[Row, ...]] = (*_LOAD, *_STORE, *_ADDRESSES, *_ATOMIC, *_ASYNC_COPY, *_MBARRIER)

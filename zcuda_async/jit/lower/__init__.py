@@ -28,6 +28,7 @@ from zcuda_async.jit.lower.floating import FLOATING  # noqa: E402
 from zcuda_async.jit.lower.halfmath import HALF, HALF_TYPES  # noqa: E402
 from zcuda_async.jit.lower.integer import INTEGER  # noqa: E402
 from zcuda_async.jit.lower.match import MATCH  # noqa: E402
+from zcuda_async.jit.lower.mbarrier import MBARRIER  # noqa: E402
 from zcuda_async.jit.lower.memory import MEMORY  # noqa: E402
 from zcuda_async.jit.lower.services import SERVICES  # noqa: E402
 from zcuda_async.jit.lower.video import VIDEO  # noqa: E402
@@ -49,6 +50,7 @@ LOWER: Final[Mapping[str, Mapping[str, Lowering]]] = MappingProxyType(
             **MATCH,
             **BARRIER,
             **CLUSTER,
+            **MBARRIER,
             **FAULTS,
             **VIDEO,
             **BITFIELD,
