@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PACKAGES := zcuda_async compat/zcuda_compat
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench kernels clean
+.PHONY: help demo test check format bench kernels docs clean
 
 help:  ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ kernels:  ## Rebuild the committed .ptx files from their .cu files (needs nvcc)
 	nvcc -ptx -arch=compute_80 -O3 examples/kernels/image.cu -o examples/kernels/image.ptx
 	nvcc -ptx -arch=compute_80 -O3 benchmarks/kernels.cu -o benchmarks/kernels.ptx
 	$(PYTHON) tests/corpus/build.py
+
+docs: $(VENV)/.dev  ## Rewrite the pages that are made from the code
+	$(BIN)/zcuda coverage --table > docs/ptx-coverage.md
 
 clean:  ## Remove the environment and everything made by the tools
 	rm -rf $(VENV) build dist out .mypy_cache .pytest_cache .ruff_cache .hypothesis

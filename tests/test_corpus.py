@@ -29,7 +29,6 @@ EXPECTED_REFUSAL = {
     "recursion (fib)": r"fib\w* calls itself; recursion is not supported yet",
     "function pointers": r"the address of \w+ in an initialiser is not supported yet",
     "virtual functions": r"the address of \w+ in an initialiser is not supported yet",
-    "device malloc/new in kernel": r"malloc in kernels is not supported yet",
 }
 """Cases that need what is not there yet, and what the refusal says."""
 

@@ -353,7 +353,10 @@ _SPECIAL_STEPS: Final[dict[str, StepFactory]] = {
     "match": _warp_step,
     "redux": _warp_step, "elect": _warp_step, "activemask": _warp_step,
     **dict.fromkeys(
-        ("membar", "fence", "prefetch", "prefetchu", "nanosleep", "brkpt", "pmevent", "discard", "applypriority"),
+        (
+            "membar", "fence", "prefetch", "prefetchu", "nanosleep", "brkpt", "pmevent", "griddepcontrol", "discard",
+            "applypriority",
+        ),
         _nothing_step,
     ),
 }  # fmt: skip

@@ -33,7 +33,7 @@ def has_result(instruction: Instruction) -> bool:
         return instruction.has("red")
     if instruction.opcode == "mbarrier":
         return any(map(instruction.has, _MBARRIER_RESULTS))
-    return instruction.opcode not in _NO_RESULT
+    return bool(instruction.operands) and instruction.opcode not in _NO_RESULT
 
 
 def sources(instruction: Instruction) -> tuple[Operand, ...]:

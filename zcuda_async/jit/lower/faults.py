@@ -53,7 +53,7 @@ def trap(group: Group, instruction: Instruction) -> None:
 
 
 def nothing(_: Group, __: Instruction) -> None:
-    """``nanosleep``, ``brkpt`` without a debugger, and performance-monitor events."""
+    """``nanosleep``, ``brkpt`` without a debugger, events, and dependent launches, which start when this one ends."""
 
 
 FAULTS: Final[dict[str, Lowering]] = {
@@ -61,4 +61,5 @@ FAULTS: Final[dict[str, Lowering]] = {
     "brkpt": nothing,
     "nanosleep": nothing,
     "pmevent": nothing,
+    "griddepcontrol": nothing,
 }
