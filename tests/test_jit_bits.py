@@ -11,6 +11,8 @@ import pytest
 from jit_harness import TARGETS, Case, kernel, run_interpreter, run_jit
 from scalar_tools import check_spelling
 
+from zcuda_async.jit.lower.ternary import formulas
+
 ONES = 0xFFFFFFFF
 WORDS = [
     0,
@@ -220,3 +222,38 @@ def test_a_function_of_three_bits_with_a_test_for_zero(boolean: str, q: str) -> 
     assert (run_interpreter(case)[1] == want).all()
     for name in TARGETS:
         assert (run_jit(case, name)[1] == want).all(), name
+
+
+def test_constant_selectors_and_tables() -> None:
+    """Constants take code of their own: byte permutations without signs, and functions of up to one operation."""
+    selectors = (0x5410, 0x7632, 0x3340, 0x0123, 0x4321, 0x7777, 0x9180, 0x8888, 0x10000)
+    tables = (0x00, 0xFF, 0xF0, 0xCC, 0xAA, 0x0F, 0xC0, 0xFC, 0x3C, 0x96, 0x1B, 0x69, 0xE8, 0x81)
+    lines = [f"prmt.b32 %r12, %r10, %r11, {selector};" for selector in selectors]
+    lines += [f"lop3.b32 %r12, %r10, %r11, %r0, {table};" for table in tables]
+    body = "mad.lo.u32 %r10, %r0, 0x9E3779B1, 77; mad.lo.u32 %r11, %r10, 0x85EBCA6B, %r0;\n" + "\n".join(
+        f"{line} cvt.u64.u32 %d11, %r12; mad.lo.u64 %d10, %d10, 0x100000001B3, %d11;" for line in lines
+    )
+    for text in (kernel(body), kernel(body.replace("%r0", "%r5"))):  # %r5 is the block's index, the same in all lanes
+        case = Case(text, [np.zeros(1, np.uint32), np.zeros(192, np.uint64)], grid=(3, 1, 1), block=(64, 1, 1))
+        want = run_interpreter(case)[1]
+        for name in TARGETS:
+            assert (run_jit(case, name)[1] == want).all(), name
+
+
+def evaluated(table: int) -> tuple[int, int]:
+    """(table, operations) of a formula, from the tables of its sources."""
+    _, formula = formulas()[table]
+    if table in (0x00, 0xFF):
+        return table, 0
+    if isinstance(formula, int):
+        return (0xF0, 0xCC, 0xAA)[formula], 0
+    opcode, left, right = formula
+    (a, one), (b, two) = evaluated(left), evaluated(right)
+    return {"and": a & b, "or": a | b, "xor": a ^ b}[opcode], one + two + 1
+
+
+def test_every_function_of_three_bits_has_a_short_formula() -> None:
+    for table in range(256):
+        assert evaluated(table) == (table, formulas()[table][0])
+    assert max(cost for cost, _ in formulas().values()) <= 5
+    assert formulas()[0x96][0] == 2

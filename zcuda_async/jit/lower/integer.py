@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Builder, Type
 from zcuda_async.jit.lower.lanewise import Compute, lanewise
+from zcuda_async.jit.lower.ternary import ternary
 from zcuda_async.ptx.ir import TYPE_BITS, Instruction
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _shift(builder: Builder, instruction: Instruction, kind: Type, args: Sequenc
 
 
 def _shift_by_constant(builder: Builder, opcode: str, kind: Type, value: str, amount: str) -> str:
-    by = int(amount.removeprefix("splat (i32 ").removesuffix(")")) & 0xFFFFFFFF
+    by = _constant(amount)
     if by >= kind.bits:
         if opcode != "ashr":
             return kind.const(0)
@@ -266,17 +267,7 @@ def _bfi_sources(instruction: Instruction) -> list[str]:
 
 
 def _lop3(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
-    table = int(getattr(instruction.operands[4], "value", 0)) & 0xFF
-    inverse = [builder.binary("xor", kind, value, kind.const(-1)) for value in args[:3]]
-    total = kind.const(0)
-    for row in range(8):
-        if table >> row & 1:
-            term = kind.const(-1)
-            for bit, position in ((2, 0), (1, 1), (0, 2)):
-                value = args[position] if row >> bit & 1 else inverse[position]
-                term = builder.binary("and", kind, term, value)
-            total = builder.binary("or", kind, total, term)
-    return total
+    return ternary(builder, kind, int(getattr(instruction.operands[4], "value", 0)) & 0xFF, args[:3])
 
 
 _plain_lop3 = lanewise(_lop3, source_types=lambda i: [i.types[0]] * 4)
@@ -344,9 +335,26 @@ _PERMUTES: Final[dict[str, Callable[[Builder, Type, int, str], str]]] = {
 """``prmt`` mode → the selector of destination byte `index`, from the two control bits."""
 
 
+def _constant(text: str) -> int:
+    """The number in a scalar or splat constant."""
+    return int(text.removeprefix("splat (i32 ").removesuffix(")")) & 0xFFFFFFFF
+
+
+def _permuted(builder: Builder, kind: Type, a: str, b: str, selectors: int) -> str:
+    """``prmt`` with known selectors and no signs: one shuffle of bytes."""
+    lanes = max(kind.lanes, 1)
+    octets = Type("i8", 4 * lanes)
+    picks = [selectors >> 4 * at & 7 for at in range(4)]
+    a, b = (builder.cast("bitcast", kind, value, octets) for value in (a, b))
+    places = [4 * lane + pick % 4 + (4 * lanes if pick & 4 else 0) for lane in range(lanes) for pick in picks]
+    return builder.cast("bitcast", octets, builder.shuffle(octets, a, b, places), kind)
+
+
 def _prmt(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
     """Each selector picks a byte of {b, a}; in the default mode its top bit replicates the sign."""
     mode = next((name for name in _PERMUTES if instruction.has(name)), None)
+    if mode is None and not args[2].startswith("%") and not _constant(args[2]) & 0x8888:
+        return _permuted(builder, kind, args[0], args[1], _constant(args[2]))
     wide = kind.of("i64")
     joined = builder.binary(
         "or",
