@@ -56,16 +56,6 @@ async def test_calls_are_expanded_in_place(file: str) -> None:
     np.testing.assert_allclose(result, expected(values, n), rtol=1e-6)
 
 
-def test_recursion_is_refused() -> None:
-    text = (
-        HEAD + ".func down() { .reg .pred %p<2>; call down, (); ret; }\n.visible .entry k() { call down, (); ret; }\n"
-    )
-    with pytest.raises(
-        PtxError, match=r"^r\.ptx:4:\d+: error: call: down calls itself; recursion is not supported yet\n"
-    ):
-        compile_kernel(text, "r.ptx", "k", (32, 1, 1))
-
-
 def test_a_function_without_a_body_is_refused() -> None:
     text = HEAD + ".extern .func away();\n.visible .entry k() { call away, (); ret; }\n"
     with pytest.raises(PtxError, match=r"^a\.ptx:5:\d+: error: call: the function away has no body here"):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from zcuda_async.interpreter.operands import address_of, reader, writer
 from zcuda_async.interpreter.services import SERVICES
-from zcuda_async.interpreter.thread import Exited, Frame, Step, Thread, TrapError, Wait, line_of
+from zcuda_async.interpreter.thread import Exited, Frame, MemoryFaultError, Step, Thread, TrapError, Wait, line_of
 from zcuda_async.ptx.ir import Instruction, Operand, Symbol, VectorOperand
 
 __all__ = ("call_step", "leave", "ret_step")
+
+
+_DEEPEST: Final = 10_000
 
 
 def ret_step(_: Instruction, __: int, ___: Mapping[str, int]) -> Step:
@@ -20,18 +24,22 @@ def ret_step(_: Instruction, __: int, ___: Mapping[str, int]) -> Step:
 def call_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
     """``call (results), function, (arguments)``: a new frame, with the arguments copied into it."""
     results, callee, arguments = instruction.operands[:3]
-    if not isinstance(callee, Symbol):
-        raise LookupError("a call through a pointer")
+    named = callee.name if isinstance(callee, Symbol) else ""
+    pointer = None if named else reader(callee, "u64")
     assert isinstance(results, VectorOperand)
     assert isinstance(arguments, VectorOperand)
 
     def step(thread: Thread) -> None:
-        code = thread.block.launch.codes.get(callee.name)
-        if code is None and callee.name in SERVICES:
-            _serve(thread, callee.name, results.elements, arguments.elements)
+        launch = thread.block.launch
+        name = named if pointer is None else launch.functions.get(pointer(thread), "behind the pointer")
+        code = launch.codes.get(name)
+        if code is None and name in SERVICES:
+            _serve(thread, name, results.elements, arguments.elements)
             return
         if code is None:
-            raise _without_body(instruction, callee.name)
+            raise _without_body(instruction, name)
+        if len(thread.frames) > _DEEPEST:
+            raise MemoryFaultError(f"{line_of(instruction)}: calls are nested more than {_DEEPEST} deep")
         caller = thread.frame
         frame = Frame(code, len(thread.local), len(thread.params), results=results.elements)
         values = [

@@ -23,6 +23,7 @@ from zcuda_async.interpreter.thread import (
     Thread,
     line_of,
 )
+from zcuda_async.ptx.addresses import function_addresses
 from zcuda_async.ptx.ir import Guard, Instruction, Label, Module
 
 __all__ = ("Interpreter", "supports")
@@ -46,6 +47,7 @@ class Interpreter:
 
     def __init__(self, module: Module) -> None:
         self._module = module
+        self._functions = function_addresses(module)
         self._programs: dict[str, Programs] = {}
 
     def launch(
@@ -95,7 +97,7 @@ class Interpreter:
             block=block,
             params=params,
             memory=memory,
-            symbols=dict(symbols or {}),
+            symbols={**self._functions, **(symbols or {})},
             shared_size=programs.shared_size,
             dynamic_shared=dynamic_shared,
             local_size=programs.local_size,
@@ -104,6 +106,7 @@ class Interpreter:
             constants=tuple((v.name, v.size or 0) for v in self._module.variables if v.space == "const"),
             output=output,
             heap=heap,
+            functions={address: name for name, address in self._functions.items()},
         )
         for z, y, x in product(*(range(size) for size in reversed(grid))):
             _BlockRun(launch, (x, y, z), step_limit).run()

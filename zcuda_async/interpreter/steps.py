@@ -19,6 +19,7 @@ from zcuda_async.interpreter.thread import (
     AtBarrier,
     AtWarp,
     Exited,
+    InterpreterError,
     MemoryFaultError,
     Reader,
     Step,
@@ -269,6 +270,21 @@ def _branch_step(instruction: Instruction, _: int, labels: Mapping[str, int]) ->
     return step
 
 
+def _switch_step(instruction: Instruction, _: int, labels: Mapping[str, int]) -> Step:
+    """``brx.idx``: to the label of that index."""
+    index, targets = reader(instruction.operands[0], "u32"), instruction.operands[1]
+    assert isinstance(targets, VectorOperand)
+    names = [target.name for target in targets.elements if isinstance(target, Label)]
+
+    def step(thread: Thread) -> None:
+        chosen = index(thread)
+        if chosen >= len(names):
+            raise InterpreterError(f"{line_of(instruction)}: index {chosen} of {len(names)} targets")
+        thread.frame.pc = labels[names[chosen]]
+
+    return step
+
+
 def _exit_step(_: Instruction, __: int, ___: Mapping[str, int]) -> Step:
     return lambda _thread: Exited()
 
@@ -348,7 +364,8 @@ _SPECIAL_STEPS: Final[dict[str, StepFactory]] = {
     "cp": copy_step, "mbarrier": mbarrier_step,
     "ld": _load_step, "ldu": _load_step, "st": _store_step, "atom": _atomic_step, "red": _atomic_step,
     "isspacep": isspacep_step, "createpolicy": _policy_step,
-    "cvta": _cvta_step, "bra": _branch_step, "ret": ret_step, "call": call_step, "exit": _exit_step,
+    "cvta": _cvta_step, "bra": _branch_step, "brx": _switch_step, "ret": ret_step, "call": call_step,
+    "exit": _exit_step,
     "trap": _trap_step, "bar": _barrier_step, "barrier": _barrier_step, "shfl": _warp_step, "vote": _warp_step,
     "match": _warp_step,
     "redux": _warp_step, "elect": _warp_step, "activemask": _warp_step,

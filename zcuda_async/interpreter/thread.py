@@ -92,6 +92,7 @@ class Launch:
 
     `constants` are the names and sizes of the ``.const`` ones; `output` takes what threads print.
     `heap` is where ``malloc`` may take from, from its first address to its end, and `allocated` what it has given.
+    `functions` are the device functions by their addresses.
     """
 
     kernel: FunctionCode
@@ -109,6 +110,7 @@ class Launch:
     output: Callable[[bytes], object]
     constants: tuple[tuple[str, int], ...] = ()
     heap: tuple[int, int] = (0, 0)
+    functions: Mapping[int, str] = field(default_factory=dict)
     allocated: dict[int, int] = field(default_factory=dict)
 
 

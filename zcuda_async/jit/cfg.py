@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from zcuda_async.ptx.ir import Function, Instruction, Label
 
-__all__ = ("EXIT", "Block", "ControlFlow", "build_control_flow", "is_cta_barrier", "is_warp_barrier")
+__all__ = ("EXIT", "Block", "ControlFlow", "build_control_flow", "components", "is_cta_barrier", "is_warp_barrier")
 
 EXIT = -1
 """The successor of a block that ends its threads."""
@@ -114,7 +114,7 @@ def _make_block(index: int, piece: Sequence[Instruction], labels: dict[str, int]
     return Block(index, tuple(piece), None, following, None)
 
 
-def _components(nodes: Iterable[int], edges: dict[int, list[int]]) -> list[list[int]]:
+def components(nodes: Iterable[int], edges: dict[int, list[int]]) -> list[list[int]]:
     """Strongly connected components of the graph, in topological order (Tarjan, without recursion)."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
@@ -175,7 +175,7 @@ def _layout(nodes: list[int], edges: dict[int, list[int]], entry: int) -> tuple[
         else:
             inside = set(members)
             local = {node: [target for target in edges[node] if target in inside] for node in members}
-            for component in reversed(_components(members, local)):
+            for component in reversed(components(members, local)):
                 if len(component) == 1 and component[0] not in local[component[0]]:
                     work.append(("node", component))
                     continue

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import struct
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from zcuda_async.jit.async_copy import expand_copies
-from zcuda_async.jit.cfg import ControlFlow, build_control_flow, is_warp_barrier
+from zcuda_async.jit.cfg import ControlFlow, build_control_flow, is_cta_barrier, is_warp_barrier
 from zcuda_async.jit.choose import choose_geometry
 from zcuda_async.jit.function import ENTRY, needs_coroutines, write_module
 from zcuda_async.jit.geometry import Geometry
 from zcuda_async.jit.host import host_target, initialise_llvm
 from zcuda_async.jit.info import KernelCode, KernelInfo, ModuleInfo, ParamInfo, VariableInfo
-from zcuda_async.jit.inline import RefusedCallError, inline_calls, services_of
+from zcuda_async.jit.inline import Program, RefusedCallError, expand_calls, services_of
 from zcuda_async.jit.layout import globals_layout, kernel_layout
 from zcuda_async.jit.lower import WARP_OPCODES
-from zcuda_async.jit.lower.group import Group, Target
+from zcuda_async.jit.lower.group import Group, Refuse, Target
 from zcuda_async.jit.pipeline import assemble
 from zcuda_async.jit.registers import reads
 from zcuda_async.jit.shapes import analyse
 from zcuda_async.jit.sync import Waiting, find_spins, join_before_exchanges, normalise_barriers, ways_of_waiting
 from zcuda_async.ptx import parse
+from zcuda_async.ptx.addresses import function_addresses
 from zcuda_async.ptx.errors import PtxError
 from zcuda_async.ptx.ir import Function, Instruction, Module
 
@@ -30,6 +32,8 @@ __all__ = ("compile_kernel", "generate_ir", "inspect_module")
 
 _PARSED: OrderedDict[tuple[str, str], Module] = OrderedDict()
 _PARSED_LIMIT: Final = 8
+_MOST_PARTS_CALLING: Final = 2
+"""Where functions are called out of line, every part's registers go to the stack."""
 
 
 def _parse(text: str, filename: str) -> Module:
@@ -53,6 +57,7 @@ def inspect_module(text: str, filename: str = "<ptx>") -> ModuleInfo:
     module = _parse(text, filename)
     offsets, size = globals_layout(module)
     image = bytearray(size)
+    functions = function_addresses(module)
     relocations: list[tuple[int, int]] = []
     variables = []
     for variable in module.variables:
@@ -63,6 +68,9 @@ def inspect_module(text: str, filename: str = "<ptx>") -> ModuleInfo:
         if variable.initial:
             image[at : at + len(variable.initial)] = variable.initial
         for where, symbol, addend in variable.relocations:
+            if symbol in functions:
+                struct.pack_into("<Q", image, at + where, functions[symbol] + addend)
+                continue
             if symbol not in offsets:
                 line = text.splitlines()[variable.span.line - 1]
                 message = f"the address of {symbol} in an initialiser is not supported yet"
@@ -73,8 +81,10 @@ def inspect_module(text: str, filename: str = "<ptx>") -> ModuleInfo:
 
 
 def _kernel_info(module: Module, function: Function) -> KernelInfo:
+    program = Program(function)
     with suppress(RefusedCallError):  # raised again, with its place, when the kernel is compiled
-        function = inline_calls(module, function)
+        program = expand_calls(module, function)
+    function = program.kernel
     layout = kernel_layout(module, function)
     directives = dict(function.directives)
     required = directives.get("reqntid")
@@ -96,7 +106,7 @@ def _kernel_info(module: Module, function: Function) -> KernelInfo:
         required_block=(*required, 1, 1)[:3] if required else None,  # type: ignore[arg-type]
         uses_dynamic_shared=layout.uses_dynamic_shared,
         cluster=(*cluster, 1, 1)[:3] if cluster else None,  # type: ignore[arg-type]
-        services=services_of(function),
+        services=services_of(program),
     )
 
 
@@ -124,23 +134,41 @@ def generate_ir(
         return PtxError(f"{instruction.opcode}: {reason}", filename, instruction.span, line)
 
     try:
-        function = inline_calls(module, function)
+        program = expand_calls(module, function)
     except RefusedCallError as refused:
         raise refuse(refused.instruction, refused.reason) from None
-    layout = kernel_layout(module, function)
-    function, flow, waiting = _prepare(function, block)
-    instructions = [item for item in function.body if isinstance(item, Instruction)]
+    program = replace(program, functions=tuple(map(expand_copies, program.functions)))
+    layout = kernel_layout(module, program.kernel)
+    function, flow, waiting = _prepare(program.kernel, block)
+    instructions = replace(program, kernel=function).instructions
     needs_warps = waiting.counts_threads or any(
         item.opcode in WARP_OPCODES or is_warp_barrier(item) for item in instructions
     )
     if parts is None:
         geometry = choose_geometry(flow, layout, block, target.lanes, needs_warps=needs_warps)
+        if program.functions and not needs_warps:
+            geometry = Geometry(block, target.lanes, min(geometry.parts, _MOST_PARTS_CALLING))
     else:
         geometry = Geometry(block, target.lanes, parts)
     read_names = frozenset(register.name for item in instructions for register in reads(item))
     group = Group(analyse(flow, geometry, layout), layout, target, read_names, refuse)
-    ir = write_module(group, waiting, llvm_major=initialise_llvm())
+    functions = [(called, _function_group(module, called, group, read_names, refuse)) for called in program.functions]
+    ir = write_module(group, waiting, functions, llvm_major=initialise_llvm())
     return ir, needs_coroutines(waiting, geometry), layout.static_shared
+
+
+def _function_group(
+    module: Module, function: Function, kernel: Group, read_names: frozenset[str], refuse: Refuse
+) -> Group:
+    """The group of a function that is called out of line; it shares the kernel's geometry and shared memory."""
+    for item in function.body:
+        if isinstance(item, Instruction) and is_cta_barrier(item):
+            raise refuse(item, "a barrier in a recursive function, or one called through a pointer, is not supported")
+    own = kernel_layout(module, function)
+    layout = replace(own, shared=kernel.layout.shared, static_shared=kernel.layout.static_shared)
+    flow = build_control_flow(function)
+    analysis = analyse(flow, kernel.geometry, layout, partial=True)
+    return Group(analysis, layout, kernel.target, read_names, refuse)
 
 
 def _prepare(function: Function, block: tuple[int, int, int]) -> tuple[Function, ControlFlow, Waiting]:

@@ -110,6 +110,11 @@ class GroupCode:
 
     def _emit_entry(self) -> None:
         builder = self.builder
+        if self.group.is_function:
+            bits = self.group.lanes
+            threads = [builder.op(f"bitcast i{bits} %mask.{part} to {self.kind}") for part in range(self.group.parts)]
+            self._enter(threads)
+            return
         if not self.group.geometry.is_partial:
             if self.barriers is not None:
                 self.barriers.start(None)
@@ -118,6 +123,11 @@ class GroupCode:
         threads = self._threads()
         if self.barriers is not None:
             self.barriers.start(threads)
+        self._enter(threads)
+
+    def _enter(self, threads: Sequence[str]) -> None:
+        """Begin with these lanes."""
+        builder = self.builder
         self._store(self.waiting[0], threads)
         builder.line(f"br i1 {self._every(threads)}, label %entry.fast, label %body.0")
         builder.label("entry.fast")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from zcuda_async.jit.abi import LAUNCH_FIELDS, WORKER_FIELDS
 from zcuda_async.jit.blockstate import HELPERS, STATE_FIELDS, STATE_SIZE
 from zcuda_async.jit.builder import Builder
 from zcuda_async.jit.control import GroupCode
 from zcuda_async.jit.geometry import Geometry
+from zcuda_async.jit.lower.calls import function_name, function_parameters, stack_check
 from zcuda_async.jit.lower.faults import OUT_OF_RESOURCES, raise_fault
 from zcuda_async.jit.lower.group import Group, Target
 from zcuda_async.jit.scheduler import REPORT_HELPER, scheduled_runner
 from zcuda_async.jit.sync import Waiting
+from zcuda_async.ptx.ir import Function
 
 __all__ = ("ENTRY", "needs_coroutines", "write_module")
 
@@ -34,13 +38,20 @@ def needs_coroutines(waiting: Waiting, geometry: Geometry) -> bool:
     return waiting.spins or waiting.clusters or (waiting.has_barriers and geometry.groups > 1)
 
 
-def write_module(group: Group, waiting: Waiting, *, llvm_major: int) -> str:
-    """LLVM IR text of the module that exports `ENTRY` (see `abi` for its signature)."""
+def write_module(
+    group: Group, waiting: Waiting, functions: Sequence[tuple[Function, Group]] = (), *, llvm_major: int
+) -> str:
+    """LLVM IR text of the module that exports `ENTRY` (see `abi` for its signature).
+
+    `functions` are the device functions that the kernel calls out of line, each with a group of its own.
+    """
     suspends = needs_coroutines(waiting, group.geometry)
     scheduled = group.has_block_state = suspends and waiting.needs_state
     builder = group.builder
     code = GroupCode(group, suspends=suspends, waiting=waiting)
     code.emit()
+    called = [line for function, own in functions for line in _called_function(function, own, builder)]
+    group.has_calls = bool(functions)
     lines = _coroutine(group, builder, llvm_major) if suspends else _plain_function(group, builder)
     if scheduled:
         runner = scheduled_runner(group.geometry, ENTRY, group.layout.static_shared, clusters=waiting.clusters)
@@ -50,6 +61,7 @@ def write_module(group: Group, waiting: Waiting, *, llvm_major: int) -> str:
     return "\n".join(
         [
             *lines,
+            *called,
             *runner.lines,
             *([HELPERS] if group.barriers is not None else []),
             *([REPORT_HELPER] if group.barriers is not None else []),
@@ -97,6 +109,25 @@ def _plain_function(group: Group, builder: Builder) -> list[str]:
     ]
 
 
+def _called_function(function: Function, group: Group, builder: Builder) -> list[str]:
+    """A device function for a group, for the lanes of the masks that it gets."""
+    GroupCode(group, suspends=False, waiting=Waiting(False, False, False, False)).emit()
+    check = stack_check(group, function.span.line)
+    builder.declarations |= group.builder.declarations
+    return [
+        f"define internal void {function_name(function.name)}({function_parameters(group)}) noinline #0 {{",
+        "entry:",
+        *group.builder.entry_allocas,
+        *check,
+        *group.builder.entry_stores,
+        *group.builder.prologue,
+        *group.builder.lines,
+        "finish:",
+        "  ret void",
+        "}",
+    ]
+
+
 def _own_state(group: Group) -> list[str]:
     """The block's state, where the group is the whole block."""
     b = Builder()
@@ -111,14 +142,14 @@ def _own_state(group: Group) -> list[str]:
     return [line.replace("%v", "%state.") for line in b.lines]
 
 
-def _frame_check() -> list[str]:
-    """Frames beyond the scratch memory are a fault of their own, not a wild store."""
+def _frame_check(*, has_calls: bool) -> list[str]:
+    """Frames beyond the scratch memory (half of it, where calls have a stack there) are a fault, not a wild store."""
     b = Builder()
     ends = [
         b.op(f"getelementptr i8, ptr %worker, i64 {WORKER_FIELDS[name][0]}") for name in ("scratch", "scratch_size")
     ]
     base, size = (b.op(f"load i64, ptr {end}, align 8, !invariant.load !9") for end in ends)
-    limit = b.op(f"add i64 {base}, {size}")
+    limit = b.op(f"add i64 {base}, {b.op(f'lshr i64 {size}, 1') if has_calls else size}")
     used = b.op("ptrtoint ptr %above to i64")
     b.line(f"br i1 {b.op(f'icmp ugt i64 {used}, {limit}')}, label %overflow, label %framed, !prof !10")
     b.label("overflow")
@@ -151,7 +182,7 @@ def _coroutine(group: Group, builder: Builder, llvm_major: int) -> list[str]:
         "  %rounded = and i64 %padded, -64",
         "  %above = getelementptr i8, ptr %frame, i64 %rounded",
         "  store ptr %above, ptr %bump",
-        *_frame_check(),
+        *_frame_check(has_calls=group.has_calls),
         "  %handle = call noalias ptr @llvm.coro.begin(token %id, ptr %frame)",
         *builder.entry_stores,
         *builder.prologue,

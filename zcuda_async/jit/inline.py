@@ -7,32 +7,54 @@
 The callee's parameters become the caller's parameter variables, its registers and labels get names
 of their own, and its ``ret`` a jump behind the call.  Parameter variables that are only ever accessed
 at constant offsets, always the same way, then turn into registers; the others into local memory.
-Recursion and calls through pointers have no such form and are refused.
+Recursive functions, and what calls through pointers may mean, have no such form: they stay functions, which
+get their arguments, and leave their results, in an area of their caller's local memory (see `lower.calls`).
+``brx.idx`` becomes a chain of branches here, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Final
 
+from zcuda_async.jit.callgraph import CallGraph, build_call_graph
+from zcuda_async.jit.parameters import place_parameters
 from zcuda_async.ptx.ir import (
     TYPE_BITS,
     Address,
     Function,
     Guard,
+    Immediate,
     Instruction,
     Label,
     Module,
     Operand,
+    Param,
     Register,
     Symbol,
     Variable,
     VectorOperand,
 )
 
-__all__ = ("RefusedCallError", "inline_calls", "services_of")
+__all__ = (
+    "CALL",
+    "EXITED",
+    "EXITED_OFFSET",
+    "Program",
+    "RefusedCallError",
+    "argument_offsets",
+    "expand_calls",
+    "services_of",
+)
+
+CALL: Final = "call.out"
+"""Pseudo-instruction: ``target, area, {functions}``, a call that was not expanded; target is a name or a register."""
+
+EXITED: Final = "~exited"
+"""In a function that stays one: the word of its area that says whether the thread has ended."""
+
+EXITED_OFFSET: Final = 0
 
 _LARGEST: Final = 200_000
 """Instructions that a kernel may grow to."""
@@ -105,10 +127,16 @@ class _Renaming:
 
 
 class _Expansion:
-    """The body that a kernel grows into."""
+    """The body that a kernel, or a function that stays one, grows into.
 
-    def __init__(self, module: Module) -> None:
+    `called` are the functions that it calls out of line.
+    """
+
+    def __init__(self, module: Module, graph: CallGraph, *, is_kernel: bool) -> None:
         self.functions = {function.name: function for function in module.functions if not function.is_entry}
+        self.graph = graph
+        self.is_kernel = is_kernel
+        self.called: dict[str, None] = {}
         self.body: list[Item] = []
         self.variables: list[Variable] = []
         self.count = 0
@@ -124,6 +152,10 @@ class _Expansion:
                 self.body.append(renaming.operand(item))  # type: ignore[arg-type]
             elif item.opcode == "call":
                 self._expand_call(renaming.instruction(item), item, stack)
+            elif item.opcode == "brx":
+                self._expand_switch(renaming.instruction(item))
+            elif item.opcode == "exit" and not self.is_kernel:
+                self._expand_exit(renaming.instruction(item))
             elif item.opcode == "ret" and end is not None:
                 self.body.append(_jump(item, end, renaming.guard(item.guard)))
             else:
@@ -134,7 +166,8 @@ class _Expansion:
         assert isinstance(returns, VectorOperand)
         assert isinstance(arguments, VectorOperand)
         if not isinstance(target, Symbol):
-            raise RefusedCallError(written, "a call through a pointer is not supported yet")
+            self._call_out_of_line(call, self._targets(call), target)
+            return
         if target.name in _BUILT_IN:
             self.body.append(replace(call, opcode="trap", modifiers=(_BUILT_IN[target.name],), operands=()))
             return
@@ -143,13 +176,12 @@ class _Expansion:
             self._expand_service(call, written, target.name)
             return
         if callee is None:
-            raise RefusedCallError(
-                written, f"the function {target.name} has no body here, and is not one that is built in"
-            )
-        if callee.name in stack:
-            raise RefusedCallError(written, f"{callee.name} calls itself; recursion is not supported yet")
+            raise RefusedCallError(written, _why_missing(target.name))
         if len(callee.params) != len(arguments.elements) or len(callee.returns) != len(returns.elements):
             raise RefusedCallError(written, f"{callee.name} takes other parameters than it is given here")
+        if callee.name in self.graph.recursive:
+            self._call_out_of_line(call, [callee], target)
+            return
         self.count += 1
         suffix = f"~{self.count}"
         end = Label(f"return{suffix}")
@@ -203,6 +235,109 @@ class _Expansion:
         if call.guard is not None:
             self.body.append(end)
 
+    # ------------------------------------------------------------------ calls that stay calls
+
+    def _targets(self, call: Instruction) -> list[Function]:
+        """The functions that a call through a pointer may mean: those with parameters of the sizes that it gives."""
+        returns, arguments = call.operands[0], call.operands[2]
+        assert isinstance(returns, VectorOperand)
+        assert isinstance(arguments, VectorOperand)
+        sizes = {variable.name: variable.size for variable in self.variables if variable.space == "param"}
+
+        def agrees(params: tuple[Param, ...], operands: tuple[Operand, ...]) -> bool:
+            if len(params) != len(operands):
+                return False
+            found = [sizes.get(getattr(operand, "name", "")) for operand in operands]
+            return all(size in (None, param.size) for size, param in zip(found, params, strict=True))
+
+        candidates = (self.functions[name] for name in self.functions if name in self.graph.addressed)
+        return [f for f in candidates if agrees(f.params, arguments.elements) and agrees(f.returns, returns.elements)]
+
+    def _call_out_of_line(self, call: Instruction, targets: list[Function], target: Operand) -> None:
+        """Put the arguments into an area in local memory, call, and get the results from there."""
+        returns, arguments = call.operands[0], call.operands[2]
+        assert isinstance(returns, VectorOperand)
+        assert isinstance(arguments, VectorOperand)
+        self.count += 1
+        end = Label(f"return~{self.count}")
+        if call.guard is not None:
+            self._skip(call, end)
+        plain = replace(call, guard=None, modifiers=(), types=())
+        area = f"area~{self.count}"
+        params = (*targets[0].params, *targets[0].returns) if targets else ()
+        offsets, size = argument_offsets(params)
+        self.variables.append(Variable(area, "local", "b8", size, 16, call.span))
+        for param, operand, offset in zip(params, arguments.elements, offsets, strict=False):
+            self._copy(plain, param, operand, Symbol(area, offset), is_result=False)
+        self.called.update((function.name, None) for function in targets)
+        names = VectorOperand(tuple(Symbol(function.name) for function in targets))
+        self.body.append(replace(plain, opcode=CALL, operands=(target, Symbol(area), names)))
+        if self.graph.may_exit:
+            self._leave_with_callee(plain, Symbol(area, EXITED_OFFSET))
+        first = len(arguments.elements)
+        for param, operand, offset in zip(params[first:], returns.elements, offsets[first:], strict=False):
+            self._copy(plain, param, operand, Symbol(area, offset), is_result=True)
+        if call.guard is not None:
+            self.body.append(end)
+
+    def _copy(self, plain: Instruction, param: Param, operand: Operand, area: Symbol, *, is_result: bool) -> None:
+        """Move an argument to its place in the area, or a result from there."""
+        if isinstance(operand, Register) and is_result:
+            self.body.append(_local(_load(plain, operand, Address(area), param.type)))
+            return
+        if not isinstance(operand, Symbol):
+            self.body.append(_local(_store(plain, Address(area), operand, param.type)))
+            return
+        for start, kind in _pieces(param):
+            self.count += 1
+            register = Register(f"piece~{self.count}", kind)
+            at = Address(Symbol(area.name, area.offset + start))
+            variable = Address(Symbol(operand.name, operand.offset + start))
+            if is_result:
+                self.body += [_local(_load(plain, register, at)), _store(plain, variable, register)]
+            else:
+                self.body += [_load(plain, register, variable), _local(_store(plain, at, register))]
+
+    def _leave_with_callee(self, plain: Instruction, at: Symbol) -> None:
+        """Threads that the callee has ended end here."""
+        self.count += 1
+        word, ended = Register(f"exited~{self.count}", "b32"), Register(f"ended~{self.count}", "pred")
+        self.body.append(_local(_load(plain, word, Address(at))))
+        compare = replace(plain, opcode="setp", modifiers=("ne",), types=("s32",), operands=(ended, word, Immediate(0)))
+        self.body.append(compare)
+        leave = replace(plain, opcode="exit", operands=(), guard=Guard(ended))
+        if self.is_kernel:
+            self.body.append(leave)
+        else:
+            self._expand_exit(leave)
+
+    def _expand_exit(self, item: Instruction) -> None:
+        """``exit`` in a function that stays one: its caller is told, and does the same."""
+        one = _store(replace(item, modifiers=()), Address(Symbol(EXITED)), Immediate(1), "b32")
+        self.body += [one, replace(item, opcode="ret", modifiers=(), types=(), operands=())]
+
+    def _expand_switch(self, item: Instruction) -> None:
+        """``brx.idx`` as a chain of branches."""
+        index, targets = item.operands
+        assert isinstance(targets, VectorOperand)
+        self.count += 1
+        skip = Label(f"switch~{self.count}")
+        if item.guard is not None:
+            self._skip(item, skip)
+        plain = replace(item, guard=None, modifiers=("eq",), types=("u32",))
+        *others, last = targets.elements
+        assert isinstance(last, Label)
+        for number, label in enumerate(others):
+            assert isinstance(label, Label)
+            hit = Register(f"switch~{self.count}@{number}", "pred")
+            self.body.append(replace(plain, opcode="setp", operands=(hit, index, Immediate(number))))
+            self.body.append(_jump(item, label, Guard(hit)))
+        self.body.append(_jump(item, last, None))
+        if item.guard is not None:
+            self.body.append(skip)
+
+    # ------------------------------------------------------------------ arguments
+
     def _variable(self, call: Instruction, operand: Operand, kind: str) -> str:
         """The ``.param`` variable that an argument or a result is; a new one where it is a register or a number."""
         if isinstance(operand, Symbol):
@@ -234,6 +369,40 @@ def _store(at: Instruction, address: Address, value: Operand, kind: str = "") ->
     return replace(at, opcode="st", modifiers=("param",), types=(kind,), operands=(address, value))
 
 
+def _why_missing(name: str) -> str:
+    if name.startswith("cudaCG"):
+        return f"{name}: grids that span several devices are not supported"
+    if name.startswith("cuda"):
+        return f"{name} belongs to dynamic parallelism: kernels that launch kernels are not supported"
+    return f"the function {name} has no body here, and is not one that is built in"
+
+
+def _local(access: Instruction) -> Instruction:
+    return replace(access, modifiers=("local",))
+
+
+def _pieces(param: Param) -> list[tuple[int, str]]:
+    """The offsets and types to copy a parameter by: as it is accessed most likely, so that it can be registers."""
+    if param.count == 1 and param.type != "b8":
+        return [(0, f"b{param.size * 8}")]
+    width = min(param.align, 8)
+    while param.size % width:
+        width //= 2
+    return [(start, f"b{width * 8}") for start in range(0, param.size, width)]
+
+
+def argument_offsets(params: tuple[Param, ...]) -> tuple[list[int], int]:
+    """Where a call's arguments and then its results lie in their area, and the area's size.
+
+    They depend on sizes alone, which a call through a pointer knows; the word at `EXITED_OFFSET` comes first.
+    """
+    offsets, end = [], 16
+    for param in params:
+        offsets.append(end)
+        end += -(-param.size // 16) * 16
+    return offsets, end
+
+
 def _first_call(function: Function) -> Instruction:
     return next(item for item in function.body if isinstance(item, Instruction))
 
@@ -242,139 +411,66 @@ def _jump(at: Instruction, target: Label, guard: Guard | None) -> Instruction:
     return Instruction("bra", (), (), (target,), at.span, guard)
 
 
-# ---------------------------------------------------------------------- parameter variables
+# ---------------------------------------------------------------------- programs
 
 
 @dataclass(frozen=True, slots=True)
-class _Access:
-    """One element of a parameter variable that an instruction reads or writes."""
+class Program:
+    """A kernel without calls, but for those of `functions`, which call only each other.
 
-    variable: str
-    offset: int
-    bits: int
+    The kernel's variables include the shared ones of the functions.
+    """
 
+    kernel: Function
+    functions: tuple[Function, ...] = ()
 
-def _accesses(instruction: Instruction, names: Mapping[str, Variable]) -> list[_Access] | None:
-    """The parameter accesses of a ``ld.param``/``st.param``; None if it names one in any other way."""
-    mentioned = [name for operand in instruction.operands for name in _symbols(operand) if name in names]
-    if not mentioned:
-        return []
-    if instruction.opcode not in ("ld", "st") or not instruction.has("param"):
-        return None
-    address = instruction.operands[1 if instruction.opcode == "ld" else 0]
-    if not isinstance(address, Address) or not isinstance(address.base, Symbol):
-        return None
-    bits = TYPE_BITS[instruction.types[0]]
-    value = instruction.operands[0 if instruction.opcode == "ld" else 1]
-    count = len(value.elements) if isinstance(value, VectorOperand) else 1
-    start = address.base.offset + address.offset
-    return [_Access(address.base.name, start + index * bits // 8, bits) for index in range(count)]
+    @property
+    def instructions(self) -> list[Instruction]:
+        """Those of all bodies."""
+        bodies = (function.body for function in (self.kernel, *self.functions))
+        return [item for body in bodies for item in body if isinstance(item, Instruction)]
 
 
-def _symbols(operand: Operand) -> Iterable[str]:
-    match operand:
-        case Symbol(name):
-            yield name
-        case Address(Symbol(name)):
-            yield name
-        case VectorOperand(elements):
-            for element in elements:
-                yield from _symbols(element)
-
-
-def _registers_for(body: list[Item], names: Mapping[str, Variable]) -> set[str]:
-    """The parameter variables that can be registers: one width at each offset, and no overlaps."""
-    pieces: dict[str, dict[int, int]] = {}
-    refused: set[str] = set()
-    for item in body:
-        if isinstance(item, Label):
-            continue
-        found = _accesses(item, names)
-        if found is None:
-            refused.update(name for operand in item.operands for name in _symbols(operand) if name in names)
-            continue
-        for access in found:
-            if pieces.setdefault(access.variable, {}).setdefault(access.offset, access.bits) != access.bits:
-                refused.add(access.variable)
-    for name, widths in pieces.items():
-        ends = [(offset, offset + bits // 8) for offset, bits in sorted(widths.items())]
-        if any(end > following for (_, end), (following, _) in pairwise(ends)):
-            refused.add(name)
-    return set(names) - refused
-
-
-def _moves(instruction: Instruction, accesses: list[_Access]) -> list[Instruction]:
-    """Register moves instead of a parameter access."""
-    is_load = instruction.opcode == "ld"
-    value = instruction.operands[0 if is_load else 1]
-    elements = value.elements if isinstance(value, VectorOperand) else (value,)
-    kind = instruction.types[0]
-    moves = []
-    for element, access in zip(elements, accesses, strict=True):
-        slot = Register(f"{access.variable}@{access.offset}", f"b{access.bits}")
-        operands = (element, slot) if is_load else (slot, element)
-        moves.append(_move(instruction, kind, operands))
-    return moves
-
-
-def _move(instruction: Instruction, kind: str, operands: tuple[Operand, Operand]) -> Instruction:
-    """A copy that extends or truncates as ``ld`` and ``st`` do where a register is wider than the type."""
-    destination, source = operands
-    bits = TYPE_BITS[kind]
-    widths = {TYPE_BITS[operand.type] for operand in (destination, source) if isinstance(operand, Register)}
-    if widths <= {bits} and bits >= 16:
-        return replace(instruction, opcode="mov", modifiers=(), types=(f"b{bits}",), operands=operands)
-    to = TYPE_BITS[destination.type] if isinstance(destination, Register) else bits
-    sign = "s" if kind[0] == "s" else "u"
-    types = (f"{sign}{to}", f"{sign}{bits}")
-    return replace(instruction, opcode="cvt", modifiers=(), types=types, operands=operands)
-
-
-def _as_local(instruction: Instruction) -> Instruction:
-    modifiers = tuple("local" if modifier == "param" else modifier for modifier in instruction.modifiers)
-    return replace(instruction, modifiers=modifiers)
-
-
-def _place_parameters(body: list[Item], variables: list[Variable]) -> tuple[list[Item], list[Variable]]:
-    """Turn parameter variables into registers where possible, into local memory elsewhere."""
-    names = {variable.name: variable for variable in variables if variable.space == "param"}
-    if not names:
-        return body, variables
-    as_registers = _registers_for(body, names)
-    placed: list[Item] = []
-    for item in body:
-        if isinstance(item, Label):
-            placed.append(item)
-            continue
-        accesses = _accesses(item, names)
-        if not accesses:
-            placed.append(item)
-        elif accesses[0].variable in as_registers:
-            placed += _moves(item, accesses)
-        else:
-            placed.append(_as_local(item))
-    kept = [v for v in variables if v.space != "param"]
-    kept += [replace(names[name], space="local") for name in names if name not in as_registers]
-    return placed, kept
-
-
-def inline_calls(module: Module, function: Function) -> Function:
-    """`function` without calls.
+def expand_calls(module: Module, kernel: Function) -> Program:
+    """A kernel's program.
 
     Raises:
-        RefusedCallError: It calls through a pointer, recursively, or a function without a body.
+        RefusedCallError: It calls a function without a body, or that has a form which is not supported.
     """
-    items = [item for item in function.body if isinstance(item, Instruction)]
-    if all(item.opcode != "call" for item in items) and all(v.space != "param" for v in function.variables):
-        return function
-    expansion = _Expansion(module)
+    items = [item for item in kernel.body if isinstance(item, Instruction)]
+    if all(item.opcode not in ("call", "brx") for item in items) and all(v.space != "param" for v in kernel.variables):
+        return Program(kernel)
+    graph = build_call_graph(module)
+    known = {function.name: function for function in module.functions}
+    done: dict[str, Function] = {}
+    waiting = [kernel.name]
+    while waiting:
+        name = waiting.pop()
+        if name not in done:
+            done[name], called = _expand_function(module, graph, known[name])
+            waiting += reversed(called)
+    kernel = done.pop(kernel.name)
+    shared = [v for function in done.values() for v in function.variables if v.space == "shared"]
+    own = {variable.name for variable in kernel.variables}
+    extra = {variable.name: variable for variable in shared if variable.name not in own}
+    return Program(replace(kernel, variables=(*kernel.variables, *extra.values())), tuple(done.values()))
+
+
+def _expand_function(module: Module, graph: CallGraph, function: Function) -> tuple[Function, list[str]]:
+    """A function with its calls expanded, and the functions that it calls nevertheless."""
+    expansion = _Expansion(module, graph, is_kernel=function.is_entry)
     expansion.variables += function.variables
+    if graph.may_exit and not function.is_entry:
+        first = _first_call(function)
+        expansion.body.append(
+            _store(replace(first, guard=None, second_destination=None), Address(Symbol(EXITED)), Immediate(0), "b32")
+        )
     expansion.expand(function, _Renaming("", {}), None, (function.name,))
-    body, variables = _place_parameters(expansion.body, expansion.variables)
-    return replace(function, body=tuple(body), variables=tuple(variables))
+    body, variables = place_parameters(expansion.body, expansion.variables)
+    return replace(function, body=tuple(body), variables=tuple(variables)), list(expansion.called)
 
 
-def services_of(function: Function) -> tuple[str, ...]:
-    """The services (see `abi.SERVICES_FIELDS`) that an expanded function needs."""
-    opcodes = {item.opcode for item in function.body if isinstance(item, Instruction)}
+def services_of(program: Program) -> tuple[str, ...]:
+    """The services (see `abi.SERVICES_FIELDS`) that a kernel needs."""
+    opcodes = {item.opcode for item in program.instructions}
     return tuple(sorted({_SERVICE_OF[opcode] for opcode in opcodes & _SERVICE_OF.keys()}))

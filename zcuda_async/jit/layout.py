@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from zcuda_async.jit.inline import EXITED, EXITED_OFFSET, argument_offsets
+from zcuda_async.ptx.addresses import function_addresses
 from zcuda_async.ptx.ir import Function, Module, Variable
 
 __all__ = ("KernelLayout", "align_up", "globals_layout", "kernel_layout")
@@ -22,6 +24,8 @@ class KernelLayout:
 
     `local_size` is the bytes of `.local` memory each lane has.  `constants` are the ranges of the globals
     image, (offset, size), that hold `.const` variables; `param_bytes` the size of the parameters.
+    `arguments` are the places of a function's parameters and results in the area that its caller gives each
+    lane, `functions` the addresses of functions.
     """
 
     shared: dict[str, int]
@@ -33,6 +37,8 @@ class KernelLayout:
     uses_dynamic_shared: bool
     constants: tuple[tuple[int, int], ...] = ()
     param_bytes: int = 0
+    arguments: dict[str, int] = field(default_factory=dict)
+    functions: dict[str, int] = field(default_factory=dict)
 
 
 def _place(variables: list[Variable]) -> tuple[dict[str, int], int]:
@@ -48,6 +54,12 @@ def _place(variables: list[Variable]) -> tuple[dict[str, int], int]:
 def globals_layout(module: Module) -> tuple[dict[str, int], int]:
     """Offsets of the module's .global and .const variables in its image, and the image's size."""
     return _place([v for v in module.variables if v.space in ("global", "const") and v.size is not None])
+
+
+def _arguments(function: Function) -> dict[str, int]:
+    params = (*function.params, *function.returns)
+    offsets, _ = argument_offsets(params)
+    return {EXITED: EXITED_OFFSET, **{param.name: offset for param, offset in zip(params, offsets, strict=True)}}
 
 
 def kernel_layout(module: Module, function: Function) -> KernelLayout:
@@ -66,8 +78,10 @@ def kernel_layout(module: Module, function: Function) -> KernelLayout:
         local=local,
         local_size=align_up(local_size, 16),
         globals=image,
-        params={param.name: param.offset for param in function.params},
+        params={param.name: param.offset for param in function.params if function.is_entry},
         uses_dynamic_shared=bool(dynamic),
         constants=tuple((image[v.name], v.size or 0) for v in module.variables if v.space == "const" and v.size),
         param_bytes=max((param.offset + param.size for param in function.params), default=0),
+        arguments={} if function.is_entry else _arguments(function),
+        functions=function_addresses(module),
     )

@@ -11,7 +11,20 @@ from zcuda_async.ptx.ir import Address, Instruction, Operand, Register, VectorOp
 __all__ = ("CARRY", "live_at_entry", "reads", "reads_carry", "sources", "writes")
 
 _NO_RESULT: Final = frozenset(
-    {"bar", "barrier", "bra", "brkpt", "call", "exit", "fence", "membar", "nanosleep", "pmevent", "prefetch"}
+    {
+        "bar",
+        "barrier",
+        "bra",
+        "brkpt",
+        "call",
+        "call.out",
+        "exit",
+        "fence",
+        "membar",
+        "nanosleep",
+        "pmevent",
+        "prefetch",
+    }
     | {"free", "prefetchu", "red", "ret", "st", "trap", "cp", "discard", "applypriority"}
 )
 

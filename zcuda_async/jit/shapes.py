@@ -135,12 +135,18 @@ class Transfer:
     """Shapes of results from shapes of operands, for one geometry."""
 
     def __init__(
-        self, geometry: Geometry, shapes: dict[str, Shape], local: dict[str, int] | None = None, local_size: int = 0
+        self,
+        geometry: Geometry,
+        shapes: dict[str, Shape],
+        local: dict[str, int] | None = None,
+        local_size: int = 0,
+        arguments: dict[str, int] | None = None,
     ) -> None:
         self.geometry = geometry
         self.shapes = shapes
         self.local = local or {}
         self.local_size = local_size
+        self.arguments = arguments or {}
 
     def of(self, operand: Operand) -> Shape:
         """An operand's shape; registers nothing was written to yet count as uniform."""
@@ -154,6 +160,8 @@ class Transfer:
             base = self.of(operand.base)
             return _add(base, constant(operand.offset), 1) if operand.offset else base
         if isinstance(operand, Symbol):
+            if operand.name in self.arguments:
+                return VARYING
             if operand.name in self.local:  # every lane has its own frame
                 return Shape(self.local_size, self.geometry.parts == 1, None, 16)
             return Shape(0, True, None, 16)
@@ -402,12 +410,16 @@ def _step(flow: ControlFlow, transfer: Transfer, pending: Pending, live: tuple[f
     return changed
 
 
-def analyse(flow: ControlFlow, geometry: Geometry, layout: KernelLayout) -> Analysis:
-    """Find shapes and pending sets together, to their common fixpoint."""
+def analyse(flow: ControlFlow, geometry: Geometry, layout: KernelLayout, *, partial: bool | None = None) -> Analysis:
+    """Find shapes and pending sets together, to their common fixpoint.
+
+    `partial` says whether some lanes may be missing from the start; by default that follows from the geometry.
+    """
+    partial = geometry.is_partial if partial is None else partial
     live = live_at_entry(flow)
     shapes: dict[str, Shape] = {}
-    transfer = Transfer(geometry, shapes, layout.local, layout.local_size)
+    transfer = Transfer(geometry, shapes, layout.local, layout.local_size, layout.arguments)
     while True:
-        pending = find_pending(flow, lambda block: is_branch_uniform(block, shapes), partial=geometry.is_partial)
+        pending = find_pending(flow, lambda block: is_branch_uniform(block, shapes), partial=partial)
         if not _step(flow, transfer, pending, live):
             return Analysis(flow, geometry, shapes, pending, live)

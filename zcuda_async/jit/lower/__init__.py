@@ -19,6 +19,7 @@ from zcuda_async.jit.lower.address import ADDRESS  # noqa: E402
 from zcuda_async.jit.lower.atomic import ATOMIC  # noqa: E402
 from zcuda_async.jit.lower.barrier import BARRIER  # noqa: E402
 from zcuda_async.jit.lower.bitfield import BITFIELD  # noqa: E402
+from zcuda_async.jit.lower.calls import CALLS  # noqa: E402
 from zcuda_async.jit.lower.carry import EXTENDED  # noqa: E402
 from zcuda_async.jit.lower.cluster import CLUSTER  # noqa: E402
 from zcuda_async.jit.lower.compare import COMPARE, predicate_logic  # noqa: E402
@@ -56,6 +57,7 @@ LOWER: Final[Mapping[str, Mapping[str, Lowering]]] = MappingProxyType(
             **BITFIELD,
             **ADDRESS,
             **SERVICES,
+            **CALLS,
         },
         "extended": EXTENDED,
         "predicate": {opcode: predicate_logic(opcode) for opcode in ("and", "or", "xor", "not", "mov")},

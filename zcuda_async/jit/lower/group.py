@@ -62,7 +62,9 @@ class Group:
         self.geometry = analysis.geometry
         self.parts = analysis.geometry.parts
         self.lanes = analysis.geometry.lanes
-        self.transfer = Transfer(analysis.geometry, analysis.shapes, layout.local, layout.local_size)
+        self.transfer = Transfer(analysis.geometry, analysis.shapes, layout.local, layout.local_size, layout.arguments)
+        self.is_function = bool(layout.arguments)
+        self.has_calls = False
         self.slots: dict[tuple[str, int], str] = {}
         self.current: dict[tuple[str, int], str] = {}
         self.masks: list[str] | None = None

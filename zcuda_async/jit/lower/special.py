@@ -192,11 +192,24 @@ def _worker_number(group: Group) -> str:
     return builder.op(f"trunc i64 {builder.op(f'urem i64 {region}, {MAX_WORKERS}')} to i32")
 
 
+def _argument_address(group: Group, offset: int, part: int) -> str:
+    """Where each lane has an argument of the function: in its caller's frame (a vector)."""
+    builder, kind = group.builder, group.vector("i64")
+    numbers = kind.vector([part * group.lanes + lane for lane in range(group.lanes)])
+    far = builder.binary("mul", kind, builder.splat(kind, "%area.stride"), numbers)
+    base = builder.op(f"add i64 %area, {offset}")
+    return builder.binary("add", kind, far, builder.splat(kind, base))
+
+
 def symbol_value(group: Group, operand: Symbol, part: int) -> tuple[str, str]:
     """(value, element type) of a variable's address: a shared-window offset, or absolute."""
     layout, builder = group.layout, group.builder
     if operand.name in layout.shared:
         return str(layout.shared[operand.name] + operand.offset), "i64"
+    if operand.name in layout.functions:
+        return str(layout.functions[operand.name]), "i64"
+    if operand.name in layout.arguments:
+        return _argument_address(group, layout.arguments[operand.name] + operand.offset, part), "i64"
     if operand.name in layout.local:
         frame = builder.op("ptrtoint ptr %local to i64")
         offset = part * group.lanes * layout.local_size + layout.local[operand.name] + operand.offset

@@ -1,0 +1,151 @@
+"""Calls that stay calls: of recursive functions, and through pointers.
+
+Such a function is compiled for a whole group, as a kernel is.  It gets the masks of the lanes that call it, and
+runs its blocks for these alone.  Arguments and results lie in each lane's area in the caller's local memory;
+its own local memory, one frame for all lanes, comes from a stack in the worker's scratch memory, and registers
+that live across calls lie on the native stack.  Both ends are checked on entry: a call too deep is CUDA's
+stack error.  A call through a pointer is made once for every function that some lane calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zcuda_async.jit.abi import WORKER_FIELDS
+from zcuda_async.jit.builder import Builder
+from zcuda_async.jit.inline import CALL
+from zcuda_async.jit.lower.faults import raise_fault
+from zcuda_async.jit.lower.special import symbol_value, worker_field
+from zcuda_async.ptx.ir import Register, Symbol, VectorOperand
+
+if TYPE_CHECKING:
+    from zcuda_async.jit.lower import Lowering
+    from zcuda_async.jit.lower.group import Group
+    from zcuda_async.ptx.ir import Instruction
+
+__all__ = ("CALLS", "function_name", "function_parameters", "stack_check")
+
+_STACK_ERROR: Final = 714
+"""cudaErrorHardwareStackError."""
+
+_INVALID_PC: Final = 718
+"""cudaErrorInvalidPc: a call through a pointer that points to no function."""
+
+_NATIVE_STACK: Final = 4 << 20
+"""Bytes of the native stack that calls may take: half of what threads and processes have by default."""
+
+_PLACE: Final = "ptr %launch, ptr %worker, i32 %first, i32 %ctaid.x, i32 %ctaid.y, i32 %ctaid.z"
+
+
+def function_name(name: str) -> str:
+    """What a device function is called in the LLVM module."""
+    return f'@"zcuda.function.{name}"'
+
+
+def function_parameters(group: Group) -> str:
+    """The parameters of a function for a group."""
+    masks = ", ".join(f"i{group.lanes} %mask.{part}" for part in range(group.parts))
+    return f"{_PLACE}, i64 %floor, i64 %stack, i64 %area, i64 %area.stride, {masks}"
+
+
+def stack_check(group: Group, line: int) -> list[str]:
+    """On a function's entry: whether its frame still fits, on both stacks."""
+    b = Builder()
+    b.line("%local = inttoptr i64 %stack to ptr")
+    base, size = (
+        b.op(f"load i64, ptr {b.op(f'getelementptr i8, ptr %worker, i64 {WORKER_FIELDS[name][0]}')}, align 8")
+        for name in ("scratch", "scratch_size")
+    )
+    end = b.op(f"add i64 %stack, {_frame_size(group)}")
+    scratch = b.op(f"icmp ugt i64 {end}, {b.op(f'add i64 {base}, {size}')}")
+    here = b.op(f"ptrtoint ptr {b.call('ptr', 'llvm.frameaddress.p0', [('i32', '0')])} to i64")
+    native = b.op(f"icmp ult i64 {here}, %floor")
+    b.line(f"br i1 {b.op(f'or i1 {scratch}, {native}')}, label %overflow, label %framed, !prof !10")
+    b.label("overflow")
+    raise_fault(b, _STACK_ERROR, line)
+    b.line("br label %framed")
+    b.label("framed")
+    group.builder.declarations |= b.declarations
+    return [text.replace("%v", "%frame.") for text in b.lines]
+
+
+def _frame_size(group: Group) -> int:
+    return -(-group.layout.local_size * group.geometry.width // 64) * 64
+
+
+def _stack(group: Group) -> tuple[str, str]:
+    """How low the native stack may get, and where the callee's frame begins."""
+    builder = group.builder
+    if group.is_function:
+        return "%floor", builder.op(f"add i64 %stack, {_frame_size(group)}")
+    here = builder.call("ptr", "llvm.frameaddress.p0", [("i32", "0")])
+    floor = builder.op(f"sub i64 {builder.op(f'ptrtoint ptr {here} to i64')}, {_NATIVE_STACK}")
+    half = builder.op(f"lshr i64 {worker_field(group, 'scratch_size')}, 1")  # below are the groups' own frames
+    aligned = builder.op(f"and i64 {half}, -64")
+    return floor, builder.op(f"add i64 {worker_field(group, 'scratch')}, {aligned}")
+
+
+def call(group: Group, instruction: Instruction) -> None:
+    """``call.out target, area, {functions}``."""
+    target, area, functions = instruction.operands
+    assert isinstance(area, Symbol)
+    assert isinstance(functions, VectorOperand)
+    builder, lanes = group.builder, group.lanes
+    floor, stack = _stack(group)
+    where, _ = symbol_value(group, area, 0)
+    head = f"{_PLACE}, i64 {floor}, i64 {stack}, i64 {where}, i64 {group.layout.local_size}"
+    masks = []
+    for part in range(group.parts):
+        mask = group.active(instruction, part)
+        masks.append("-1" if mask is None else group.mask_bits(mask))
+    names = [function.name for function in functions.elements if isinstance(function, Symbol)]
+    if isinstance(target, Symbol):
+        _emit(group, names[0], head, masks)
+        return
+    assert isinstance(target, Register)
+    kind = group.vector("i64")
+    wanted = [group.read(target, "i64", part, vector=True) for part in range(group.parts)]
+    slots = [builder.alloca(f"i{lanes}", 4) for _ in masks]
+    for slot, mask in zip(slots, masks, strict=True):
+        builder.line(f"store i{lanes} {mask}, ptr {slot}")
+    again, some, done = (builder.block_name(hint) for hint in ("calls", "call", "called"))
+    builder.line(f"br label %{again}")
+    builder.label(again)
+    left = [builder.op(f"load i{lanes}, ptr {slot}") for slot in slots]
+    chosen, any_left = "0", "false"
+    for value, mask in reversed(list(zip(wanted, left, strict=True))):
+        is_left = builder.op(f"icmp ne i{lanes} {mask}, 0")
+        safe = builder.op(f"select i1 {is_left}, i{lanes} {mask}, i{lanes} 1")
+        lane = builder.call(f"i{lanes}", f"llvm.cttz.i{lanes}", [(f"i{lanes}", safe), ("i1", "true")])
+        own = builder.op(f"extractelement {kind} {value}, i{lanes} {lane}")
+        chosen = builder.op(f"select i1 {is_left}, i64 {own}, i64 {chosen}")
+        any_left = builder.op(f"or i1 {is_left}, {any_left}")
+    builder.line(f"br i1 {any_left}, label %{some}, label %{done}")
+    builder.label(some)
+    own_masks = []
+    for slot, value, mask in zip(slots, wanted, left, strict=True):
+        equal = builder.compare("icmp eq", kind, value, builder.splat(kind, chosen))
+        own_masks.append(builder.op(f"and i{lanes} {group.mask_bits(equal)}, {mask}"))
+        builder.line(f"store i{lanes} {builder.op(f'xor i{lanes} {mask}, {own_masks[-1]}')}, ptr {slot}")
+    invalid = builder.block_name("nofunction")
+    labels = [builder.block_name("function") for _ in names]
+    cases = " ".join(
+        f"i64 {group.layout.functions[name]}, label %{label}" for name, label in zip(names, labels, strict=True)
+    )
+    builder.line(f"switch i64 {chosen}, label %{invalid} [{cases}]")
+    for name, label in zip(names, labels, strict=True):
+        builder.label(label)
+        _emit(group, name, head, own_masks)
+        builder.line(f"br label %{again}")
+    builder.label(invalid)
+    raise_fault(builder, _INVALID_PC, instruction.span.line)
+    builder.line(f"br label %{again}")
+    builder.label(done)
+
+
+def _emit(group: Group, name: str, head: str, masks: list[str]) -> None:
+    passed = ", ".join(f"i{group.lanes} {mask}" for mask in masks)
+    group.builder.line(f"call void {function_name(name)}({head}, {passed})")
+
+
+CALLS: Final[dict[str, Lowering]] = {CALL: call}
