@@ -246,7 +246,7 @@ def test_statements(statement: str, column: int, length: int, message: str) -> N
             HEADER + ".extern .global .u32 x;",
             4,
             22,
-            ".extern .global variable 'x' needs a linker, which is not supported; define it in this file",
+            ".extern .global variable 'x' is defined in another file; load both with link_ptx",
         ),
         (HEADER + ".global .u32 x; .global .u32 x;", 4, 30, "'x' is already declared"),
         (HEADER + ".global .u64 x = {y};", 4, 18, "a scalar takes one value without braces"),

@@ -19,6 +19,7 @@ from zcuda_async.memory.arena import Arena
 from zcuda_async.memory.buffer import Buffer, PinnedBuffer
 from zcuda_async.module import Module, decode_ptx
 from zcuda_async.options import DeviceLimits, DeviceProperties, EventOptions, MemoryInfo, StreamOptions
+from zcuda_async.ptx.linker import join_texts
 from zcuda_async.services import PrintTarget, TextWriter
 from zcuda_async.stream import Stream
 from zcuda_async.threads import import_in_thread
@@ -27,7 +28,7 @@ from zcuda_async.timing.link import LinkProfile, link_profile
 from zcuda_async.timing.recorder import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from anyio.abc import TaskGroup
 
@@ -433,6 +434,22 @@ class Device:
         """
         self._check_memory()
         return Module(self._context, decode_ptx(text, filename), filename)
+
+    def link_ptx(self, sources: Mapping[str, str | bytes], name: str = "<linked>") -> Module:
+        """Load several PTX texts as one module, as ``nvcc -rdc=true`` makes them; `sources` are texts by file name.
+
+        Functions and variables that are ``.extern`` in one text may be defined in another.  Returns at once, as
+        `load_ptx` does; what is defined twice, or nowhere, is told by `Module.get_kernel`.
+
+        Raises:
+            ValueError: there is no text.
+            Exception: as `load_ptx`.
+        """
+        self._check_memory()
+        if not sources:
+            raise ValueError("link_ptx takes at least one text; pass {file name: text}")
+        texts = {file: decode_ptx(text, file) for file, text in sources.items()}
+        return Module(self._context, join_texts(texts), name)
 
     # -- waiting ------------------------------------------------------------------------------------------
 

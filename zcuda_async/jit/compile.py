@@ -23,10 +23,10 @@ from zcuda_async.jit.pipeline import assemble
 from zcuda_async.jit.registers import reads
 from zcuda_async.jit.shapes import analyse
 from zcuda_async.jit.sync import Waiting, find_spins, join_before_exchanges, normalise_barriers, ways_of_waiting
-from zcuda_async.ptx import parse
 from zcuda_async.ptx.addresses import function_addresses
 from zcuda_async.ptx.errors import PtxError
-from zcuda_async.ptx.ir import Function, Instruction, Module
+from zcuda_async.ptx.ir import Function, Instruction, Module, Span
+from zcuda_async.ptx.linker import parse_texts, split_texts
 
 __all__ = ("compile_kernel", "generate_ir", "inspect_module")
 
@@ -41,7 +41,7 @@ def _parse(text: str, filename: str) -> Module:
     key = (text, filename)
     module = _PARSED.get(key)
     if module is None:
-        module = parse(text, filename)
+        module = parse_texts(text, filename)
         _PARSED[key] = module
         while len(_PARSED) > _PARSED_LIMIT:
             _PARSED.popitem(last=False)
@@ -72,12 +72,18 @@ def inspect_module(text: str, filename: str = "<ptx>") -> ModuleInfo:
                 struct.pack_into("<Q", image, at + where, functions[symbol] + addend)
                 continue
             if symbol not in offsets:
-                line = text.splitlines()[variable.span.line - 1]
                 message = f"the address of {symbol} in an initialiser is not supported yet"
-                raise PtxError(message, filename, variable.span, line)
+                raise _error(text, filename, variable.span, message)
             relocations.append((at + where, offsets[symbol] + addend))
     kernels = tuple(_kernel_info(module, function) for function in module.functions if function.is_entry)
     return ModuleInfo(kernels, tuple(variables), bytes(image), tuple(relocations))
+
+
+def _error(text: str, filename: str, span: Span, message: str) -> PtxError:
+    """An error that shows its line, in whichever of the linked texts that is."""
+    name, source = split_texts(text, filename)[span.unit]
+    lines = source.splitlines()
+    return PtxError(message, name, span, lines[span.line - 1] if span.line <= len(lines) else "")
 
 
 def _kernel_info(module: Module, function: Function) -> KernelInfo:
@@ -127,11 +133,9 @@ def generate_ir(
     function = next((f for f in module.functions if f.is_entry and f.name == kernel), None)
     if function is None:
         raise KeyError(kernel)
-    lines = text.splitlines()
 
     def refuse(instruction: Instruction, reason: str) -> PtxError:
-        line = lines[instruction.span.line - 1] if instruction.span.line <= len(lines) else ""
-        return PtxError(f"{instruction.opcode}: {reason}", filename, instruction.span, line)
+        return _error(text, filename, instruction.span, f"{instruction.opcode}: {reason}")
 
     try:
         program = expand_calls(module, function)

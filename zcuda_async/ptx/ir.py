@@ -44,11 +44,15 @@ TYPE_BITS: Final[dict[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where something stands in the PTX text: 1-based line and column, length in characters."""
+    """Where something stands in the PTX text: 1-based line and column, length in characters.
+
+    `unit` counts the texts of a linked module from 0.
+    """
 
     line: int
     column: int
     length: int = 1
+    unit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,7 @@ class Variable:
     `size` is in bytes; None for ``extern .shared x[]``, whose size the launch gives.  `initial` is the
     little-endian image (shorter than `size` means zero-filled), None where there is none.
     `relocations` are (byte offset in the image, symbol, addend): addresses to be filled in at load.
+    `linkage` is ``visible``, ``weak``, ``common``, ``extern``, or empty for what its text keeps to itself.
     """
 
     name: str
@@ -187,6 +192,7 @@ class Variable:
     span: Span
     initial: bytes | None = None
     relocations: tuple[tuple[int, str, int], ...] = ()
+    linkage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +201,7 @@ class Function:
 
     `body` is the instructions and labels in order.  `variables` are those declared inside the body.
     `directives` are performance directives: ``maxntid``, ``reqntid``, ``minnctapersm``, … → integers.
+    `linkage` is as of a `Variable`.
     """
 
     name: str
@@ -206,6 +213,7 @@ class Function:
     body: tuple[Instruction | Label, ...]
     span: Span
     directives: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    linkage: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ what the module declares is visible to everything after it, as in PTX.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from zcuda_async.ptx.ir import Function, Module, Operand, Symbol, Variable
@@ -23,26 +24,29 @@ _UNSUPPORTED: Final = frozenset((".alias", ".texref", ".samplerref", ".surfref",
 _LINKAGE: Final = frozenset((".visible", ".extern", ".weak", ".common"))
 
 
-def parse(text: str, filename: str = "<ptx>") -> Module:
+def parse(text: str, filename: str = "<ptx>", *, is_linked: bool = False) -> Module:
     """Parse and check a PTX module.
 
     Args:
         text: The PTX source; zero characters at its end are ignored.
         filename: What errors call it.
+        is_linked: Whether a linker will find what ``.extern`` variables stand for; otherwise they are refused.
 
     Raises:
         PtxError: The text is malformed or uses what is not supported.  Nothing else is raised,
             whatever the text; time and memory are proportional to its length.
     """
     source = Source(text.rstrip("\0"), filename)
-    module, signatures = _ModuleParser(Cursor(tokenize(source))).module()
+    module, signatures = _ModuleParser(Cursor(tokenize(source)), is_linked=is_linked).module()
     verify(module, source, signatures)
     return module
 
 
 class _ModuleParser:
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: Cursor, *, is_linked: bool) -> None:
         self._cursor = cursor
+        self._is_linked = is_linked
+        self._linkage = ""
         self._version = (0, 0)
         self._target: tuple[str, ...] = ()
         self._address_size = 64
@@ -79,6 +83,7 @@ class _ModuleParser:
         linkage = []
         while cursor.text in _LINKAGE:
             linkage.append(cursor.advance())
+        self._linkage = linkage[-1][1:] if linkage else ""
         text = cursor.text
         handler = _ITEMS.get(text)
         if handler is None:
@@ -125,7 +130,8 @@ class _ModuleParser:
         if head.name in self._defined:
             raise cursor.error(f"'{head.name}' has a body already", head.position)
         self._defined.add(head.name)
-        self._functions.append(FunctionParser(cursor, self._names, self._forms).function(head))
+        function = FunctionParser(cursor, self._names, self._forms).function(head)
+        self._functions.append(replace(function, linkage=self._linkage))
 
     def _declare_function(self, head: Header) -> None:
         signature = (len(head.returns), len(head.params))
@@ -139,7 +145,8 @@ class _ModuleParser:
 
     def read_variables(self, text: str, is_extern: bool) -> None:
         cursor = self._cursor
-        for variable in variables(cursor, text[1:], is_extern=is_extern):
+        for found in variables(cursor, text[1:], is_extern=is_extern, is_linked=self._is_linked):
+            variable = replace(found, linkage=self._linkage)
             if variable.name in self._names:
                 raise cursor.source.error(f"'{variable.name}' is already declared", variable.span)
             self._names[variable.name] = Symbol(variable.name)

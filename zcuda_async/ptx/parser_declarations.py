@@ -136,19 +136,19 @@ def _product(cursor: Cursor, dimensions: list[int]) -> int:
     return product
 
 
-def variables(cursor: Cursor, space: str, *, is_extern: bool = False) -> list[Variable]:
+def variables(cursor: Cursor, space: str, *, is_extern: bool = False, is_linked: bool = False) -> list[Variable]:
     """Read what follows ``.global``, ``.shared``…: one or several variables, up to the semicolon."""
     declared = declaration(cursor)
     found: list[Variable] = []
     while True:
-        found.append(_variable(cursor, space, declared, is_extern))
+        found.append(_variable(cursor, space, declared, is_extern, is_linked))
         if cursor.accept(";"):
             return found
         if not cursor.accept(","):
             raise cursor.unexpected("',', '=' or ';'" if found[-1].initial is None else "',' or ';'")
 
 
-def _variable(cursor: Cursor, space: str, declared: Declared, is_extern: bool) -> Variable:
+def _variable(cursor: Cursor, space: str, declared: Declared, is_extern: bool, is_linked: bool) -> Variable:
     position = cursor.position
     name = cursor.name("the variable's name")
     span = cursor.span(position)
@@ -159,11 +159,13 @@ def _variable(cursor: Cursor, space: str, declared: Declared, is_extern: bool) -
             raise cursor.error(f".{space} variables cannot be initialised; store to '{name}' instead")
         cursor.position += 1
         image = initialiser(cursor, declared.type, _with_lanes(dimensions, declared.lanes))
+    if dimensions[:1] == [0] and is_extern and is_linked and space != "shared":
+        return _make(name, space, declared, span, None, None)
     if dimensions[:1] == [0]:
         return _unsized(cursor, name, space, declared, span, dimensions, image, position)
-    if is_extern and space != "shared":
+    if is_extern and space != "shared" and not is_linked:
         raise cursor.error(
-            f".extern .{space} variable '{name}' needs a linker, which is not supported; define it in this file",
+            f".extern .{space} variable '{name}' is defined in another file; load both with link_ptx",
             position,
         )
     size = _product(cursor, dimensions) * declared.element_bytes
