@@ -24,6 +24,7 @@ def reset(primary: Primary) -> None:
     """
     primary.resets += 1
     BRIDGE.run(primary.device.reset)
+    primary.flush()
     for library in HANDLES.all_of(Library):
         module = library.forget(primary)
         if module is not None:

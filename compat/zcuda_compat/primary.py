@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+from collections import deque
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import zcuda_async as zc
@@ -14,7 +17,7 @@ from zcuda_compat.stream import Stream
 from zcuda_compat.thread import THREAD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
 __all__ = (
     "Primary",
@@ -28,10 +31,33 @@ __all__ = (
 )
 
 
+class _Output:
+    """What kernels have printed: kept until a call of CUDA that flushes it, as CUDA keeps it."""
+
+    def __init__(self) -> None:
+        self._texts: deque[str] = deque()
+        self._lock = threading.Lock()
+
+    def __call__(self, text: str) -> None:
+        """Take text, on the loop."""
+        self._texts.append(text)
+
+    def flush(self) -> None:
+        """Write everything to standard output."""
+        if not self._texts:
+            return
+        with self._lock:
+            while self._texts:
+                text = self._texts.popleft()
+                if sys.stdout is not None:
+                    sys.stdout.write(text)
+
+
 class Primary:
     """An open device and its legacy default stream; made by `primary_of`."""
 
-    def __init__(self, ordinal: int, device: zc.Device) -> None:
+    def __init__(self, ordinal: int, device: zc.Device, output: _Output) -> None:
+        self.flush = output.flush
         self.ordinal = ordinal
         self.device = device
         self.context = device.context
@@ -46,7 +72,8 @@ class Primary:
         return BRIDGE.is_quiet and not self.context.busy
 
     def check(self) -> None:
-        """Raise the sticky error, if there is one."""
+        """Write what kernels have printed, then raise the sticky error, if there is one."""
+        self.flush()
         if self.context.refusal is not None:
             self.context.refuse()
 
@@ -138,9 +165,20 @@ def primary_of(ordinal: int) -> Primary:
     return opening.result()
 
 
+@asynccontextmanager
+async def _device(ordinal: int, output: _Output) -> AsyncIterator[zc.Device]:
+    """An open device whose last output appears when it is closed."""
+    try:
+        async with zc.open_device(ordinal, printf=output) as device:
+            yield device
+    finally:
+        output.flush()
+
+
 def _open(ordinal: int, opening: Future[Primary]) -> None:
     try:
-        primary = Primary(ordinal, BRIDGE.hold(zc.open_device(ordinal)))
+        output = _Output()
+        primary = Primary(ordinal, BRIDGE.hold(_device(ordinal, output)), output)
     except BaseException as error:
         _opening.pop(ordinal, None)
         opening.set_exception(error)
