@@ -58,7 +58,8 @@ class Group:
         self.target = target
         self.read_names = read_names
         self.refuse = refuse
-        self.builder = Builder("avx512 f16c" if target.has_avx512 else "f16c" if target.lanes >= 8 else "")
+        vectors = "avx512 f16c" if target.has_avx512 else "f16c" if target.lanes >= 8 else ""
+        self.builder = Builder(vectors + (" vnni" if "+avx512vnni" in target.features else ""))
         self.geometry = analysis.geometry
         self.parts = analysis.geometry.parts
         self.lanes = analysis.geometry.lanes

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Builder, Type
+from zcuda_async.jit.lower.dotproduct import dot_bytes
 from zcuda_async.jit.lower.lanewise import Compute, lanewise
 from zcuda_async.jit.lower.ternary import ternary
 from zcuda_async.ptx.ir import TYPE_BITS, Instruction
@@ -390,17 +391,6 @@ def _dot_sources(instruction: Instruction) -> list[str]:
     return ["b32", "b32", "b32"]
 
 
-def _dp4a(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
-    total = args[2]
-    for index in range(4):
-        pair = []
-        for value, ptx_type in zip(args[:2], instruction.types, strict=False):
-            up = builder.binary("shl", kind, value, kind.const(24 - 8 * index))
-            pair.append(builder.binary("ashr" if ptx_type[0] == "s" else "lshr", kind, up, kind.const(24)))
-        total = builder.binary("add", kind, total, builder.binary("mul", kind, pair[0], pair[1]))
-    return total
-
-
 def _u32(_: Instruction) -> str:
     return "u32"
 
@@ -435,5 +425,5 @@ INTEGER: Final[dict[str, Lowering]] = {
     "shf": lanewise(_funnel, source_types=lambda i: [i.types[0]] * 3),
     "prmt": lanewise(_prmt, source_types=lambda i: [i.types[0]] * 3),
     "sad": lanewise(_sad),
-    "dp4a": lanewise(_dp4a, source_types=_dot_sources, result_type=_u32),
+    "dp4a": lanewise(dot_bytes, source_types=_dot_sources, result_type=_u32),
 }
