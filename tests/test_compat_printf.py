@@ -6,7 +6,7 @@ import ctypes
 from pathlib import Path
 
 import pytest
-from compat_tools import checked, kernel, load
+from compat_tools import ERROR, checked, kernel, load
 
 import zcuda_compat
 from zcuda_compat import cudart
@@ -40,3 +40,18 @@ def test_output_appears_when_the_device_is_closed(capsys: pytest.CaptureFixture[
     assert not capsys.readouterr().out
     zcuda_compat.shutdown()
     assert capsys.readouterr().out == EXPECTED
+
+
+def test_limits_can_be_set_until_a_kernel_uses_them() -> None:
+    limits = cudart.cudaLimit
+    assert checked(cudart.cudaDeviceGetLimit(limits.cudaLimitPrintfFifoSize)) == 1 << 20
+    assert checked(cudart.cudaDeviceGetLimit(limits.cudaLimitMallocHeapSize)) == 8 << 20
+    checked(cudart.cudaDeviceSetLimit(limits.cudaLimitStackSize, 4096))
+    checked(cudart.cudaDeviceSetLimit(limits.cudaLimitPrintfFifoSize, 1 << 16))
+    assert checked(cudart.cudaDeviceGetLimit(limits.cudaLimitPrintfFifoSize)) == 1 << 16
+    launch()
+    checked(cudart.cudaDeviceSynchronize())
+    assert cudart.cudaDeviceSetLimit(limits.cudaLimitPrintfFifoSize, 1 << 17) == (ERROR.cudaErrorInvalidValue,)
+    checked(cudart.cudaDeviceSetLimit(limits.cudaLimitMallocHeapSize, 1 << 24))
+    assert cudart.cudaDeviceGetLimit(limits.cudaLimitDevRuntimeSyncDepth)[0] == ERROR.cudaErrorUnsupportedLimit
+    zcuda_compat.shutdown()

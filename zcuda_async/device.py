@@ -330,6 +330,21 @@ class Device:
         """The sticky error that every submission raises until `reset`, or None."""
         return self._context.fault
 
+    @property
+    def limits(self) -> DeviceLimits:
+        """What kernels may use of the device's own runtime; may be set until a kernel uses it.
+
+        Raises:
+            CudaError: `cudaErrorInvalidValue` for the size of what a launched kernel has used already.
+        """
+        return self._context.services.limits
+
+    @limits.setter
+    def limits(self, limits: DeviceLimits) -> None:
+        if not isinstance(limits, DeviceLimits):
+            raise TypeError(f"limits is a zcuda_async.DeviceLimits, got {type(limits).__name__}")
+        self._context.services.set_limits(limits)
+
     # -- memory: any thread -------------------------------------------------------------------------------
 
     def allocate(self, size: SupportsIndex) -> Buffer:

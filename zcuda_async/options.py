@@ -58,10 +58,13 @@ class DeviceLimits:
     Args:
         printf_fifo_bytes: what kernels may print until it is written; beyond that the oldest output is lost.
         malloc_heap_bytes: what ``malloc`` in kernels takes from; a null pointer says that it is used up.
+        stack_bytes: what each thread's calls may take at least.  Here there is always more: some megabytes for
+            each group of threads.
     """
 
     printf_fifo_bytes: int = 1 << 20
     malloc_heap_bytes: int = 8 << 20
+    stack_bytes: int = 1024
 
     def __post_init__(self) -> None:
         """Check the sizes."""

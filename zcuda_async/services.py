@@ -10,6 +10,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
+from zcuda_async.errors import CudaError, Status
 from zcuda_async.jit.abi import SERVICES, SERVICES_FIELDS, SERVICES_SIZE
 from zcuda_async.memory.kernel_heap import heap_bytes, prepare_heap
 from zcuda_async.memory.ring import PrintRing, ring_bytes
@@ -62,10 +63,21 @@ class DeviceServices:
         self._lost = 0
         self._heap = 0
 
-    @property
-    def has_printed(self) -> bool:
-        """Whether some kernel that prints was launched."""
-        return self._ring is not None
+    def set_limits(self, limits: DeviceLimits) -> None:
+        """Change the limits.
+
+        Raises:
+            CudaError: `cudaErrorInvalidValue` for the size of what a launched kernel has used already.
+        """
+        made = {"printf_fifo_bytes": self._ring is not None, "malloc_heap_bytes": bool(self._heap)}
+        for name, is_made in made.items():
+            if is_made and getattr(limits, name) != getattr(self.limits, name):
+                raise CudaError(
+                    Status.cudaErrorInvalidValue,
+                    f"{self._name}: {name} cannot change any more, since a kernel that uses it was launched;"
+                    " set it before",
+                )
+        self.limits = limits
 
     def address_for(self, names: tuple[str, ...]) -> int:
         """Where `SERVICES` lies, with all the parts of these names made.

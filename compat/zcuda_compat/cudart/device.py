@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import SupportsIndex
+import operator
+from dataclasses import replace
+from typing import Final, SupportsIndex
 
 import zcuda_async as zc
 from zcuda_async import CudaError, Status
+from zcuda_compat.bridge import BRIDGE
 from zcuda_compat.cudart.constants import CUDART_VERSION
 from zcuda_compat.cudart.device_attributes import cudaDeviceAttr
 from zcuda_compat.cudart.device_facts import attribute_value, device_properties
-from zcuda_compat.cudart.enums import cudaError_t
+from zcuda_compat.cudart.enums import cudaError_t, cudaLimit
 from zcuda_compat.cudart.results import SUCCESS, status_call, two_value_call, value_call
 from zcuda_compat.cudart.structs import cudaDeviceProp
 from zcuda_compat.lifetime import reset
@@ -20,8 +23,10 @@ from zcuda_compat.thread import THREAD
 
 __all__ = (
     "cudaDeviceGetAttribute",
+    "cudaDeviceGetLimit",
     "cudaDeviceGetStreamPriorityRange",
     "cudaDeviceReset",
+    "cudaDeviceSetLimit",
     "cudaDeviceSynchronize",
     "cudaDriverGetVersion",
     "cudaGetDevice",
@@ -77,6 +82,40 @@ def cudaDeviceGetAttribute(attr: cudaDeviceAttr, device: SupportsIndex) -> int:
 def cudaDeviceGetStreamPriorityRange() -> tuple[int, int]:
     """Return the least and the greatest priority of streams; lower numbers are more urgent."""
     return LEAST_PRIORITY, GREATEST_PRIORITY
+
+
+_LIMITS: Final = {
+    cudaLimit.cudaLimitStackSize: "stack_bytes",
+    cudaLimit.cudaLimitPrintfFifoSize: "printf_fifo_bytes",
+    cudaLimit.cudaLimitMallocHeapSize: "malloc_heap_bytes",
+}
+
+
+def _limit(limit: cudaLimit) -> str:
+    name = _LIMITS.get(limit)
+    if name is None:
+        raise CudaError(
+            Status.cudaErrorUnsupportedLimit, f"limits are {', '.join(each.name for each in _LIMITS)}; got {limit!r}"
+        )
+    return name
+
+
+@status_call
+def cudaDeviceSetLimit(limit: cudaLimit, value: SupportsIndex) -> None:
+    """Set what kernels may use of the current device's own runtime, in bytes.
+
+    `cudaErrorInvalidValue` for the size of what a launched kernel has used already.
+    """
+    name, device = _limit(limit), current().device
+    size = max(1, operator.index(value))
+    BRIDGE.call(lambda: setattr(device, "limits", replace(device.limits, **{name: size})))
+
+
+@value_call
+def cudaDeviceGetLimit(limit: cudaLimit) -> int:
+    """Return a limit of the current device, in bytes."""
+    value: int = getattr(current().device.limits, _limit(limit))
+    return value
 
 
 @status_call

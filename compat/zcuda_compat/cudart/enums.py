@@ -14,6 +14,7 @@ __all__ = (
     "cudaFuncAttribute",
     "cudaJitOption",
     "cudaLibraryOption",
+    "cudaLimit",
     "cudaMemcpyKind",
     "cudaMemoryType",
     "cudaSharedMemoryMode",
@@ -79,6 +80,19 @@ class cudaSharedMemoryMode(CudaEnum):
     cudaSharedMemoryModeAllowNonPortable = 2
     cudaSharedMemoryModeAllowOversizedSharedMemory = 3
     cudaSharedMemoryModePreferOversizedSharedMemory = 4
+
+
+class cudaLimit(CudaEnum):
+    """What `cudaDeviceSetLimit` can set."""
+
+    cudaLimitStackSize = 0
+    cudaLimitPrintfFifoSize = 1
+    cudaLimitMallocHeapSize = 2
+    cudaLimitDevRuntimeSyncDepth = 3
+    cudaLimitDevRuntimePendingLaunchCount = 4
+    cudaLimitMaxL2FetchGranularity = 5
+    cudaLimitPersistingL2CacheSize = 6
+    cudaLimitPerBlockMemorySize = 10
 
 
 class cudaComputeMode(CudaEnum):
