@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, Protocol
 
 __all__ = ("Arguments", "Conversion", "Literal", "format_pieces", "render")
@@ -90,11 +91,17 @@ def format_pieces(text: bytes) -> Iterator[Literal | Conversion]:
         yield Literal(text[at:])
 
 
+@lru_cache(maxsize=256)
+def _remembered(text: bytes) -> tuple[Literal | Conversion, ...]:
+    """The pieces of a format, which threads use over and over."""
+    return tuple(format_pieces(text))
+
+
 def render(text: bytes, arguments: Arguments) -> bytes:
     """The formatted text."""
     return b"".join(
         piece.text if isinstance(piece, Literal) else _convert(_with_stars(piece, arguments), arguments)
-        for piece in format_pieces(text)
+        for piece in _remembered(text)
     )
 
 
