@@ -97,6 +97,19 @@ def test_a_switch() -> None:
     assert run_jit(case)[1].tolist() == expected
 
 
+def test_an_alias_is_the_function_itself() -> None:
+    before = """
+.func (.param .b32 result) other (.param .b32 x);
+.func (.param .b32 result) triple (.param .b32 x) {
+.reg .b32 %r<3>; ld.param.b32 %r1, [x]; mul.lo.s32 %r2, %r1, 3; st.param.b32 [result], %r2; ret; }
+.alias other, triple;
+"""
+    body = "call (%r20), other, (%r6); cvt.u64.u32 %d10, %r20;"
+    case = Case(kernel(body, before=before), [np.zeros(1, np.uint64), np.zeros(40, np.uint64)], block=(40, 1, 1))
+    check(case)
+    assert run_jit(case)[1].tolist() == [3 * t for t in range(40)]
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),

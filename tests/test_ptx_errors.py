@@ -240,7 +240,13 @@ def test_statements(statement: str, column: int, length: int, message: str) -> N
         ),
         (HEADER + "add.s32 %r1;", 4, 1, "expected a directive, found 'add.s32'"),
         (HEADER + ".wobble x;", 4, 1, "unknown directive '.wobble'"),
-        (HEADER + ".alias a, b;", 4, 1, "unsupported directive '.alias'"),
+        (HEADER + ".alias a, b;", 4, 8, "'b' has no body in this file, so 'a' cannot stand for it"),
+        (
+            HEADER + ".func b() { ret; } .alias a, b;",
+            4,
+            27,
+            "'a' must be declared with the parameters of 'b'",
+        ),
         (HEADER + ".global .texref t;", 4, 9, ".texref variables are not supported; use a bindless 64-bit handle"),
         (
             HEADER + ".extern .global .u32 x;",

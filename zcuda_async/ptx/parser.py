@@ -20,7 +20,7 @@ from zcuda_async.ptx.verifier import verify
 
 __all__ = ("parse",)
 
-_UNSUPPORTED: Final = frozenset((".alias", ".texref", ".samplerref", ".surfref", ".tex", ".reg", ".local", ".param"))
+_UNSUPPORTED: Final = frozenset((".texref", ".samplerref", ".surfref", ".tex", ".reg", ".local", ".param"))
 _LINKAGE: Final = frozenset((".visible", ".extern", ".weak", ".common"))
 
 
@@ -54,6 +54,7 @@ class _ModuleParser:
         self._signatures: dict[str, tuple[int, int]] = {}
         self._defined: set[str] = set()
         self._forms: dict[str, Form] = {}
+        self._aliases: list[tuple[str, str, int]] = []
         self._variables: list[Variable] = []
         self._functions: list[Function] = []
 
@@ -66,6 +67,7 @@ class _ModuleParser:
             self._item()
         if not self._target:
             raise cursor.error("the module has no '.target'", 0)
+        self._add_aliases()
         module = Module(
             cursor.source.filename,
             self._version,
@@ -75,6 +77,20 @@ class _ModuleParser:
             tuple(self._functions),
         )
         return module, self._signatures
+
+    def _add_aliases(self) -> None:
+        """Give the functions that ``.alias`` names a second name each."""
+        known = {function.name: function for function in self._functions}
+        for name, aliased, position in self._aliases:
+            if aliased not in known:
+                raise self._cursor.error(
+                    f"'{aliased}' has no body in this file, so '{name}' cannot stand for it", position
+                )
+            if name in known:
+                raise self._cursor.error(f"'{name}' has a body already", position)
+            if self._signatures.get(name) != self._signatures[aliased]:
+                raise self._cursor.error(f"'{name}' must be declared with the parameters of '{aliased}'", position)
+            self._functions.append(replace(known[aliased], name=name))
 
     def _item(self) -> None:
         cursor = self._cursor
@@ -152,6 +168,15 @@ class _ModuleParser:
             self._names[variable.name] = Symbol(variable.name)
             self._variables.append(variable)
 
+    def read_alias(self, _text: str, _is_extern: bool) -> None:
+        """``.alias name, function;`` (PTX ISA 11.6.3): the function is called by either name."""
+        cursor = self._cursor
+        position = cursor.position
+        name = cursor.name("the alias")
+        cursor.expect(",")
+        self._aliases.append((name, cursor.name("a function's name"), position))
+        cursor.expect(";")
+
     def read_file(self, _text: str, _is_extern: bool) -> None:
         """``.file 1 "kernel.cu", 1700000000, 512``: only for debuggers."""
         cursor = self._cursor
@@ -183,6 +208,7 @@ _ITEMS: Final[Mapping[str, Callable[[_ModuleParser, str, bool], None]]] = {
     ".global": _ModuleParser.read_variables,
     ".const": _ModuleParser.read_variables,
     ".shared": _ModuleParser.read_variables,
+    ".alias": _ModuleParser.read_alias,
     ".file": _ModuleParser.read_file,
     ".section": _ModuleParser.read_section,
     ".pragma": _ModuleParser.read_pragma,
