@@ -6,24 +6,42 @@ case in every variant.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from corpus import algorithms, concurrency, language, numerics, suite
-from corpus.cases import CASES, VARIANTS, Case, In, Out, ptx_of
+from corpus import (
+    algorithms,
+    async_copies,
+    concurrency,
+    imaging,
+    language,
+    linear,
+    numerics,
+    physics,
+    prefix,
+    sorting,
+    suite,
+)
+from corpus.cases import CASES, EXHAUSTIVE, VARIANTS, Case, In, Out, ptx_of
 
 import zcuda_async as zc
 
-assert algorithms
-assert concurrency
-assert language
-assert numerics
-assert suite
-
-EXHAUSTIVE = bool(os.environ.get("ZCUDA_EXHAUSTIVE"))
+# A topic's cases are made when it is imported.
+TOPICS = (
+    algorithms,
+    async_copies,
+    concurrency,
+    imaging,
+    language,
+    linear,
+    numerics,
+    physics,
+    prefix,
+    sorting,
+    suite,
+)
 
 EXPECTED_REFUSAL: dict[str, str] = {}
 """Cases that need what is not there yet, and what the refusal says."""
@@ -75,6 +93,39 @@ class Runner:
                     stream.memcpy(_bytes(array), buffer)
                 await stream.sync()
         return [array for array, _ in outputs]
+
+    async def sequence(
+        self,
+        source: str,
+        launches: Sequence[Any],
+        results: Sequence[np.ndarray[Any, Any]],
+        symbols: Mapping[str, np.ndarray[Any, Any]],
+    ) -> list[np.ndarray[Any, Any]]:
+        with self.device.load_ptx(ptx_of(source, self.variant), source) as module:
+            async with self.device.create_stream() as stream:
+                memory: dict[int, zc.Buffer] = {}
+                for name, value in symbols.items():
+                    address, _ = await module.get_global(name)
+                    stream.memcpy(address, value, value.nbytes)
+                for launch in launches:
+                    values = [self._place(stream, memory, argument) for argument in launch.args]
+                    function = await module.get_kernel(launch.kernel)
+                    config = zc.LaunchConfig(launch.grid, launch.block, launch.shared, cooperative=launch.cooperative)
+                    stream.launch(function, config, *values)
+                got = [np.empty_like(array) for array in results]
+                for copy, array in zip(got, results, strict=True):
+                    stream.memcpy(_bytes(copy), memory[id(array)])
+                await stream.sync()
+        return got
+
+    def _place(self, stream: zc.Stream, memory: dict[int, zc.Buffer], argument: Any) -> Any:
+        """An array's buffer, uploaded the first time; other arguments are themselves."""
+        if not isinstance(argument, np.ndarray):
+            return argument
+        if id(argument) not in memory:
+            memory[id(argument)] = self.device.allocate(max(1, argument.nbytes))
+            stream.memcpy(memory[id(argument)], _bytes(np.ascontiguousarray(argument)))
+        return memory[id(argument)]
 
     def _upload(self, stream: zc.Stream, arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         values: list[Any] = []

@@ -7,17 +7,18 @@ that name in ``<source>.cu`` and returns the contents of its `Out` arguments.
 from __future__ import annotations
 
 import io
+import os
 import tarfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ("Array", "CASES", "Case", "In", "Out", "Run", "VARIANTS", "case", "ptx_of", "rng")
+__all__ = ("Array", "CASES", "Case", "EXHAUSTIVE", "In", "Out", "Run", "VARIANTS", "case", "ptx_of", "rng")
 
 FOLDER: Final = Path(__file__).parent
 ARCHIVE: Final = FOLDER / "ptx.tar.xz"
@@ -25,7 +26,25 @@ VARIANTS: Final = ("sm80", "sm75", "sm90", "debug")
 """How nvcc was called: for compute_80, 75 and 90 with -O3, and for compute_80 with -G."""
 
 Array = npt.NDArray[Any]
-Run = Callable[..., Awaitable[list[Array]]]
+EXHAUSTIVE: Final = bool(os.environ.get("ZCUDA_EXHAUSTIVE"))
+"""Whether to take every variant and shape."""
+
+
+class Run(Protocol):
+    """How a case uses the device."""
+
+    async def __call__(
+        self, source: str, grid: Any, block: Any, arguments: Sequence[Any], **options: Any
+    ) -> list[Array]:
+        """Launch one kernel; return what its `Out` arguments hold afterwards."""
+        ...
+
+    async def sequence(
+        self, source: str, launches: Sequence[Any], results: Sequence[Array], symbols: Mapping[str, Array]
+    ) -> list[Array]:
+        """Launch several kernels that share their arrays; return what those of `results` hold afterwards."""
+        ...
+
 
 f32, f64, i32, i64, u32, u64 = np.float32, np.float64, np.int32, np.int64, np.uint32, np.uint64
 rng = np.random.default_rng(1)
