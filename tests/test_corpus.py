@@ -14,6 +14,8 @@ import pytest
 from corpus import (
     algorithms,
     async_copies,
+    chance,
+    coding,
     concurrency,
     imaging,
     language,
@@ -32,6 +34,8 @@ import zcuda_async as zc
 TOPICS = (
     algorithms,
     async_copies,
+    chance,
+    coding,
     concurrency,
     imaging,
     language,

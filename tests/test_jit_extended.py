@@ -7,12 +7,38 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jit_harness import Case, kernel, run_interpreter, run_jit
 
 import zcuda_async as zc
 
 pytestmark = pytest.mark.anyio
 PTX = Path(__file__).parent / "ptx" / "extended.ptx"
 WORD = (1 << 64) - 1
+
+
+MIXED = """
+ld.global.u32 %r10, [%d0]; ld.global.u32 %r11, [%d0+4]; add.s32 %r10, %r10, %r7;
+sub.cc.u32 %r12, %r10, %r11; addc.u32 %r13, 0, 0;
+add.cc.u32 %r12, %r10, %r11; subc.cc.u32 %r14, %r7, 0; addc.u32 %r15, 0, 0;
+add.cc.u32 %r12, 0, 0; subc.u32 %r16, 0, 0;
+bfi.b32 %r13, %r15, %r13, 8, 8; bfi.b32 %r13, %r16, %r13, 16, 8; mov.b64 %d10, {%r13, %r14};
+"""
+
+
+@pytest.mark.parametrize("start", [0, 5, 2**32 - 20])
+@pytest.mark.parametrize("other", [0, 10, 2**32 - 1])
+def test_sums_and_differences_share_one_flag(start: int, other: int) -> None:
+    """A difference is a + ~b + 1: nvcc's division of 128-bit integers adds the flag of a difference.  Its operands
+    are the same in all lanes or not."""
+    case = Case(kernel(MIXED), [np.array([start, other], np.uint32), np.zeros(64, np.uint64)], block=(64, 1, 1))
+    want = []
+    for lane in range(64):
+        a = (start + lane) % 2**32
+        total = lane + 2**32 - 1 + (a + other >= 2**32)
+        want.append((total % 2**32) << 32 | 0xFF0000 | (total >= 2**32) << 8 | (a >= other))
+    assert run_interpreter(case)[1].tolist() == want
+    for target in ("host", "avx2", "sse2"):
+        assert run_jit(case, target)[1].tolist() == want
 
 
 @pytest.mark.parametrize("block", [1, 32, 100])

@@ -113,7 +113,11 @@ _CARRY: Final = frozenset(("addc", "subc", "madc"))
 
 
 def _carry_step(instruction: Instruction) -> Step:
-    """Extended precision: the carry (of ``sub`` the borrow) goes in and out through a register of its own."""
+    """Extended precision: the carry goes in and out through a register of its own.
+
+    A difference is ``a + ~b + 1``, so its flag is 1 where nothing is borrowed.  The manual speaks of a borrow, which no
+    sequence of ``sub.cc`` and ``subc`` can tell from that; but nvcc's own 128-bit division reads it by ``addc``.
+    """
     opcode, kind, sets = instruction.opcode, instruction.types[0], instruction.has("cc")
     width = TYPE_WIDTHS[kind]
     takes = opcode in _CARRY
@@ -128,11 +132,11 @@ def _carry_step(instruction: Instruction) -> Step:
             low = (product >> width if instruction.has("hi") else product) & mask(width)
             total = low + rest[0] + carry
         elif opcode.startswith("sub"):
-            total = a - b - carry
+            total = a + (mask(width) - b) + (carry if takes else 1)
         else:
             total = a + b + carry
         if sets:
-            thread.carry = int(not 0 <= total <= mask(width))
+            thread.carry = int(total > mask(width))
         first(thread, total & mask(width))
 
     return step
