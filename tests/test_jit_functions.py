@@ -155,3 +155,38 @@ def test_what_has_no_form_is_refused(text: str, message: str) -> None:
     with pytest.raises(PtxError) as info:
         compile_kernel(HEAD + text, "r.ptx", "k", (64, 1, 1))
     assert f"error: {message}\n" in str(info.value)
+
+
+def recursive(x: int, depth: int, printed: list[str]) -> int:
+    if depth == 0:
+        printed.append(f"A {x}")
+        return x
+    return recursive(x + 1, depth - 1, printed) * 2
+
+
+def shuffling(x: int, depth: int) -> int:
+    if x % 7 == 3:
+        return -x
+    return shuffling(x - 1, depth - 1) + 1 if depth else x
+
+
+@pytest.mark.anyio
+async def test_virtual_recursion_among_barriers_locks_and_output() -> None:
+    """``mixed.ptx``: the kernel's groups stop at a barrier, and its lanes spin for a lock."""
+    output: list[str] = []
+    result, total = np.zeros(128, np.int32), np.zeros(1, np.int32)
+    async with zc.open_device(0, workers=1, printf=output.append) as device, device.create_stream() as stream:
+        function = await device.load_ptx((FOLDER / "mixed.ptx").read_text()).get_kernel("mixed")
+        out, sums = device.allocate(result.nbytes), device.allocate(4)
+        stream.memset(sums, 0, 4)
+        stream.launch(function, zc.LaunchConfig(grid=1, block=128), out, sums)
+        stream.memcpy(result, out)
+        await stream.memcpy(total, sums)
+    printed: list[str] = []
+
+    def run(t: int, depth: int) -> int:
+        return recursive(t, depth, printed) if t % 2 else shuffling(t, depth)
+
+    assert result.tolist() == [run(t, t % 4) for t in range(128)][::-1]
+    assert total[0] == sum(run(t, 1) for t in range(128))
+    assert sorted("".join(output).splitlines()) == sorted(printed)
