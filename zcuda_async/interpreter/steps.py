@@ -289,6 +289,39 @@ def _switch_step(instruction: Instruction, _: int, labels: Mapping[str, int]) ->
     return step
 
 
+def _alloca_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
+    """``alloca``: local memory from the end of what the function has; it goes when the function returns."""
+    size, write = reader(instruction.operands[1], "u64"), writer(instruction.operands[0], "u64")
+    align = reader(instruction.operands[2], "u64") if len(instruction.operands) > 2 else lambda _thread: 8
+
+    def step(thread: Thread) -> None:
+        amount = size(thread)
+        start = -(-len(thread.local) // align(thread)) * align(thread)
+        if start + amount > _MOST_LOCAL:
+            raise MemoryFaultError(f"{line_of(instruction)}: {amount} bytes are more than the stack has")
+        thread.local.extend(bytes(start + amount - len(thread.local)))
+        write(thread, start)
+
+    return step
+
+
+def _stacksave_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
+    write = writer(instruction.operands[0], "u64")
+    return lambda thread: write(thread, len(thread.local))
+
+
+def _stackrestore_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
+    read = reader(instruction.operands[0], "u64")
+
+    def step(thread: Thread) -> None:
+        del thread.local[read(thread) :]
+
+    return step
+
+
+_MOST_LOCAL: Final = 512 << 10
+
+
 def _exit_step(_: Instruction, __: int, ___: Mapping[str, int]) -> Step:
     return lambda _thread: Exited()
 
@@ -368,7 +401,8 @@ _SPECIAL_STEPS: Final[dict[str, StepFactory]] = {
     "cp": copy_step, "mbarrier": mbarrier_step,
     "ld": _load_step, "ldu": _load_step, "st": _store_step, "atom": _atomic_step, "red": _atomic_step,
     "isspacep": isspacep_step, "createpolicy": _policy_step,
-    "cvta": _cvta_step, "bra": _branch_step, "brx": _switch_step, "ret": ret_step, "call": call_step,
+    "cvta": _cvta_step, "bra": _branch_step, "brx": _switch_step, "alloca": _alloca_step,
+    "stacksave": _stacksave_step, "stackrestore": _stackrestore_step, "ret": ret_step, "call": call_step,
     "exit": _exit_step,
     "trap": _trap_step, "bar": _barrier_step, "barrier": _barrier_step, "shfl": _warp_step, "vote": _warp_step,
     "match": _warp_step,

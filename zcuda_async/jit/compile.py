@@ -22,6 +22,7 @@ from zcuda_async.jit.lower.group import Group, Refuse, Target
 from zcuda_async.jit.pipeline import assemble
 from zcuda_async.jit.registers import reads
 from zcuda_async.jit.shapes import analyse
+from zcuda_async.jit.stackalloc import expand_allocations
 from zcuda_async.jit.sync import Waiting, find_spins, join_before_exchanges, normalise_barriers, ways_of_waiting
 from zcuda_async.ptx.addresses import function_addresses
 from zcuda_async.ptx.errors import PtxError
@@ -141,7 +142,8 @@ def generate_ir(
         program = expand_calls(module, function)
     except RefusedCallError as refused:
         raise refuse(refused.instruction, refused.reason) from None
-    program = replace(program, functions=tuple(map(expand_copies, program.functions)))
+    called = tuple(expand_copies(expand_allocations(function)) for function in program.functions)
+    program = Program(expand_allocations(program.kernel), called)
     layout = kernel_layout(module, program.kernel)
     function, flow, waiting = _prepare(program.kernel, block)
     instructions = replace(program, kernel=function).instructions

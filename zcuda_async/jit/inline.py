@@ -197,12 +197,23 @@ class _Expansion:
                 variable = replace(variable, name=variable.name + suffix)  # noqa: PLW2901
             if all(variable.name != other.name for other in self.variables):
                 self.variables.append(variable)
+        saved = self._save_stack(call, callee)
         self.expand(callee, _Renaming(suffix, symbols), Label(f"body{suffix}"), (*stack, callee.name))
         self.body.append(Label(f"body{suffix}"))
+        if saved is not None:
+            self.body.append(replace(saved, opcode="stackrestore"))
         for param, operand in outputs:
             self._result(call, operand, symbols[param.name], param.type)
         if call.guard is not None:
             self.body.append(end)
+
+    def _save_stack(self, call: Instruction, callee: Function) -> Instruction | None:
+        """Remember where the stack is, if the function takes from it by ``alloca``."""
+        if all(isinstance(item, Label) or item.opcode != "alloca" for item in callee.body):
+            return None
+        top = Register(f"stack~{self.count}", "b64")
+        self.body.append(replace(call, opcode="stacksave", guard=None, modifiers=(), types=("u64",), operands=(top,)))
+        return self.body[-1]  # type: ignore[return-value]
 
     def _skip(self, call: Instruction, end: Label) -> None:
         """Jump over what a guarded call becomes."""

@@ -25,7 +25,7 @@ _NO_RESULT: Final = frozenset(
         "pmevent",
         "prefetch",
     }
-    | {"free", "prefetchu", "red", "ret", "st", "trap", "cp", "discard", "applypriority"}
+    | {"free", "stackrestore", "prefetchu", "red", "ret", "st", "trap", "cp", "discard", "applypriority"}
 )
 
 

@@ -11,6 +11,7 @@ __all__ = ("CONTROL_ROWS",)
 # Sections of the PTX ISA manual; by title, because their numbers change between versions.
 _FLOW_SECTION: Final = "Control Flow"
 _OTHER_SECTION: Final = "Miscellaneous"
+_STACK_SECTION: Final = "Stack Manipulation"
 _SYNC_SECTION: Final = "Parallel Synchronization and Communication"
 _MOVE_SECTION: Final = "Data Movement and Conversion"
 
@@ -25,6 +26,9 @@ _FLOW: Final = (
     row("trap", see=_OTHER_SECTION),
     row("brkpt", see=_OTHER_SECTION),
     row("nanosleep.u32 duration:u32", see=_OTHER_SECTION),
+    row("alloca.u64 d, size{, align:1..65536}", see=_STACK_SECTION),
+    row("stacksave.u64 d", see=_STACK_SECTION),
+    row("stackrestore.u64 a", see=_STACK_SECTION),
     row("pmevent a:0..15", see=_OTHER_SECTION),
     row("pmevent.mask a:0..65535", see=_OTHER_SECTION),
 )

@@ -13,8 +13,8 @@ from zcuda_async.ptx.table_syntax import ALIASES, TYPE_WIDTHS, Row
 __all__ = ("NOT_SUPPORTED", "explain_count", "explain_spelling")
 
 _ELSEWHERE: Final = """
-    alloca clusterlaunchcontrol istypep ldmatrix mma movmatrix
-    multimem setmaxnreg stackrestore stacksave stmatrix suld sured suq sust tcgen05 tensormap tex tld4
+    clusterlaunchcontrol istypep ldmatrix mma movmatrix
+    multimem setmaxnreg stmatrix suld sured suq sust tcgen05 tensormap tex tld4
     txq wgmma wmma
 """
 NOT_SUPPORTED: Final = frozenset(_ELSEWHERE.split())

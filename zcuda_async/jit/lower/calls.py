@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from zcuda_async.jit.abi import WORKER_FIELDS
 from zcuda_async.jit.builder import Builder
 from zcuda_async.jit.inline import CALL
-from zcuda_async.jit.lower.faults import raise_fault
+from zcuda_async.jit.lower.faults import STACK_ERROR, raise_fault
 from zcuda_async.jit.lower.special import symbol_value, worker_field
 from zcuda_async.ptx.ir import Register, Symbol, VectorOperand
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from zcuda_async.ptx.ir import Instruction
 
 __all__ = ("CALLS", "function_name", "function_parameters", "stack_check")
-
-_STACK_ERROR: Final = 714
-"""cudaErrorHardwareStackError."""
 
 _INVALID_PC: Final = 718
 """cudaErrorInvalidPc: a call through a pointer that points to no function."""
@@ -62,7 +59,7 @@ def stack_check(group: Group, line: int) -> list[str]:
     native = b.op(f"icmp ult i64 {here}, %floor")
     b.line(f"br i1 {b.op(f'or i1 {scratch}, {native}')}, label %overflow, label %framed, !prof !10")
     b.label("overflow")
-    raise_fault(b, _STACK_ERROR, line)
+    raise_fault(b, STACK_ERROR, line)
     b.line("br label %framed")
     b.label("framed")
     group.builder.declarations |= b.declarations

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
     from zcuda_async.jit.lower.group import Group
 
-__all__ = ("ASSERT", "DEADLOCK", "FAULTS", "LAUNCH_FAILURE", "OUT_OF_RESOURCES", "raise_fault")
+__all__ = ("ASSERT", "DEADLOCK", "FAULTS", "LAUNCH_FAILURE", "OUT_OF_RESOURCES", "STACK_ERROR", "raise_fault")
 
 LAUNCH_FAILURE: Final = 719
 """cudaErrorLaunchFailure: what a ``trap`` becomes."""
@@ -25,6 +25,13 @@ DEADLOCK: Final = 702
 
 OUT_OF_RESOURCES: Final = 701
 """cudaErrorLaunchOutOfResources: a block's frames do not fit the worker's scratch memory."""
+
+
+STACK_ERROR: Final = 714
+"""cudaErrorHardwareStackError: calls, or what functions take by ``alloca``, exceed the stack."""
+
+_TRAPS: Final = {"assert": ASSERT, "stack": STACK_ERROR}
+"""What traps of these kinds, which the compiler itself makes, become."""
 
 
 def raise_fault(builder: Builder, code: int, line: int | str) -> None:
@@ -47,7 +54,7 @@ def trap(group: Group, instruction: Instruction) -> None:
     some = group.any_of(known) if len(known) == len(masks) else "true"
     builder.line(f"br i1 {some}, label %{fault}, label %{go_on}")
     builder.label(fault)
-    raise_fault(builder, ASSERT if instruction.has("assert") else LAUNCH_FAILURE, instruction.span.line)
+    raise_fault(builder, _TRAPS.get("".join(instruction.modifiers), LAUNCH_FAILURE), instruction.span.line)
     builder.line(f"br label %{go_on}")
     builder.label(go_on)
 
