@@ -109,6 +109,17 @@ def test_a_call_of_what_no_file_defines_shows_its_own_file() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_trap_names_its_line_and_text() -> None:
+    traps = ".visible .func go() { trap; ret; }\n"
+    main = ".extern .func go();\n.visible .entry k() { call go, (); ret; }\n"
+    async with zc.open_device(0, workers=1) as device, device.create_stream() as stream:
+        kernel = await device.link_ptx({"a.ptx": HEAD + main, "b.ptx": HEAD + traps}).get_kernel("k")
+        with pytest.raises(zc.CudaError, match=r"\(PTX line 4 of text 2\)"):
+            await stream.launch(kernel, zc.LaunchConfig(grid=1, block=1))
+        await device.reset()
+
+
+@pytest.mark.anyio
 async def test_one_text_at_least() -> None:
     async with zc.open_device(0, executor="stub") as device:
         with pytest.raises(ValueError, match=r"^link_ptx takes at least one text; pass \{file name: text\}$"):

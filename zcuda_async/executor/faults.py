@@ -101,7 +101,8 @@ def explain_death(arena: Arena, worker: WorkerProcess, kernel: str | None) -> Fa
     if code == Status.cudaErrorLaunchTimeout:
         end = state["scratch"] + state["scratch_size"]
         waiting = describe_deadlock(bytes(arena.view(end - REPORT_SIZE, REPORT_SIZE)))
-    return Fault(code, f"{_what(arena, code, address)} {where}{waiting}", address, block, line)
+    number = None if line is None else line % (1 << 32)
+    return Fault(code, f"{_what(arena, code, address)} {where}{waiting}", address, block, number)
 
 
 def describe_deadlock(report: bytes) -> str:
@@ -149,8 +150,14 @@ def _neighbour(arena: Arena, address: int) -> str:
     return f" ({past} bytes past the end of the {below.size}-byte buffer at {below.address:#x})" if past >= 0 else ""
 
 
+def _line(site: int) -> str:
+    """The line of a `Span.site`; in a linked module the text's number too."""
+    unit, line = divmod(site, 1 << 32)
+    return f"{line} of text {unit + 1}" if unit else str(line)
+
+
 def _where(kernel: str, block: int | None, line: int | None) -> str:
-    at = "" if line is None else f" (PTX line {line})"
+    at = "" if line is None else f" (PTX line {_line(line)})"
     return f"{kernel}{at}" if block is None else f"block {block} of {kernel}{at}"
 
 

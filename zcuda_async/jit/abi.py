@@ -151,7 +151,7 @@ WORKER_FIELDS: Final[dict[str, tuple[int, str]]] = {
     "block": (24, "i64"),  # linear index of the block now executing
     "fault_code": (32, "i64"),  # cudaError_t value, 0 for none
     "fault_address": (40, "i64"),
-    "fault_site": (48, "i64"),  # line in the PTX text, 0 if unknown
+    "fault_site": (48, "i64"),  # line in the PTX text, 0 if unknown; the text's number in the high half
 }
 
 REPORT_SIZE: Final = 4096

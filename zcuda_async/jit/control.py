@@ -493,7 +493,7 @@ class GroupCode:
             report = builder.op("call ptr @zcuda.report.start(ptr %worker)")
             builder.line(f"store i32 0, ptr {report}")
             self._report(held)
-            raise_fault(builder, DEADLOCK, held[0][0].span.line)
+            raise_fault(builder, DEADLOCK, held[0][0].span.site)
             return
         at = state_field(self.group, "spinning")
         before = builder.op(f"load i32, ptr {at}")

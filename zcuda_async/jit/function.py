@@ -112,7 +112,7 @@ def _plain_function(group: Group, builder: Builder) -> list[str]:
 def _called_function(function: Function, group: Group, builder: Builder) -> list[str]:
     """A device function for a group, for the lanes of the masks that it gets."""
     GroupCode(group, suspends=False, waiting=Waiting(False, False, False, False)).emit()
-    check = stack_check(group, function.span.line)
+    check = stack_check(group, function.span.site)
     builder.declarations |= group.builder.declarations
     return [
         f"define internal void {function_name(function.name)}({function_parameters(group)}) noinline #0 {{",

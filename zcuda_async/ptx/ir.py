@@ -54,6 +54,11 @@ class Span:
     length: int = 1
     unit: int = 0
 
+    @property
+    def site(self) -> int:
+        """Line and unit as one number, as faults report them: the line in the low 32 bits."""
+        return self.unit << 32 | self.line
+
 
 @dataclass(frozen=True, slots=True)
 class Register:

@@ -135,7 +135,7 @@ def call(group: Group, instruction: Instruction) -> None:
         _emit(group, name, head, own_masks)
         builder.line(f"br label %{again}")
     builder.label(invalid)
-    raise_fault(builder, _INVALID_PC, instruction.span.line)
+    raise_fault(builder, _INVALID_PC, instruction.span.site)
     builder.line(f"br label %{again}")
     builder.label(done)
 

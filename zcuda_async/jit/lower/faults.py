@@ -54,7 +54,7 @@ def trap(group: Group, instruction: Instruction) -> None:
     some = group.any_of(known) if len(known) == len(masks) else "true"
     builder.line(f"br i1 {some}, label %{fault}, label %{go_on}")
     builder.label(fault)
-    raise_fault(builder, _TRAPS.get("".join(instruction.modifiers), LAUNCH_FAILURE), instruction.span.line)
+    raise_fault(builder, _TRAPS.get("".join(instruction.modifiers), LAUNCH_FAILURE), instruction.span.site)
     builder.line(f"br label %{go_on}")
     builder.label(go_on)
 

@@ -277,7 +277,7 @@ def free(group: Group, instruction: Instruction) -> None:
     """``free address``: lane by lane; what `malloc` did not give, or is free already, faults the launch."""
     builder, kind = group.builder, group.vector("i64")
     builder.declarations |= _DECLARED
-    line = instruction.span.line
+    line = instruction.span.site
     for part in range(group.parts):
         mask = group.active(instruction, part)
         addresses = group.read(instruction.operands[0], "i64", part, vector=True)
