@@ -404,3 +404,19 @@ async def jacobi(run: Run) -> None:
     matrix = 4 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
     np.testing.assert_allclose(x, np.linalg.solve(matrix, b), rtol=1e-7)
     assert 10 < rounds[0] < 100
+
+
+@case("matrix product on tensor cores, wmma")
+async def gemm_wmma(run: Run) -> None:
+    n = 64
+    a, b = (rng.random((n, n)).astype(np.float16) for _ in range(2))
+    (got,) = await run("tensor", (1, 2), (128, 2), [n, In(a), In(b), Out(np.zeros((n, n), f32))], kernel="gemm_wmma")
+    np.testing.assert_allclose(got, a.astype(f64) @ b.astype(f64) / 2, rtol=1e-5)
+
+
+@case("matrix product on tensor cores, mma with a pipeline")
+async def gemm_mma(run: Run) -> None:
+    n = 128
+    a, b = (rng.random((n, n)).astype(np.float16) for _ in range(2))
+    (got,) = await run("tensor", (2, 2), 128, [n, In(a), In(b), Out(np.zeros((n, n), f32))], kernel="gemm_mma")
+    np.testing.assert_allclose(got, a.astype(f64) @ b.astype(f64), rtol=1e-5)

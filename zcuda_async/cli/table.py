@@ -7,7 +7,8 @@ from itertools import groupby
 from typing import Final
 
 from zcuda_async.ptx.errors import PtxError
-from zcuda_async.ptx.ir import Instruction
+from zcuda_async.ptx.ir import Instruction, Span
+from zcuda_async.ptx.matrix import register_counts
 from zcuda_async.ptx.table import TABLE, Expected, resolve
 from zcuda_async.ptx.table_explain import NOT_SUPPORTED
 from zcuda_async.ptx.table_syntax import TYPE_WIDTHS, Row
@@ -66,7 +67,13 @@ def sample_kernel(row: Row) -> str:
     assert form is not None
     operands = form.by_count[min(form.by_count)]
     setup: list[str] = []
-    written = ", ".join(_operand(row, at, entry, setup) for at, entry in enumerate(operands))
+    fragments = iter(_fragments(row, form.modifiers, form.types))
+    written = ", ".join(
+        _vector(at, next(fragments), "f64" in form.types, setup)
+        if entry.kind == "fragment"
+        else _operand(row, at, entry, setup)
+        for at, entry in enumerate(operands)
+    )
     before = ""
     if row.opcode == "brx":
         setup.append("LIST: .branchtargets L, L;")
@@ -87,9 +94,24 @@ def sample_kernel(row: Row) -> str:
     )
 
 
+def _fragments(row: Row, modifiers: tuple[str, ...], types: tuple[str, ...]) -> list[int]:
+    """How many registers the fragments of a matrix instruction have."""
+    if row.opcode not in ("mma", "wmma", "ldmatrix", "stmatrix"):
+        return []
+    return register_counts(Instruction(row.opcode, modifiers, types, (), Span(1, 1)))
+
+
+def _vector(at: int, count: int, is_wide: bool, setup: list[str]) -> str:
+    names = [f"%x{at}_{index}" for index in range(count)]
+    kind = "b64" if is_wide else "b32"
+    setup += [f".reg .{kind} {name}; mov.{kind} {name}, 0;" for name in names]
+    return "{" + ", ".join(names) + "}"
+
+
 def _operand(row: Row, at: int, entry: Expected, setup: list[str]) -> str:
     if entry.kind == "address":
-        shared = row.opcode == "mbarrier" or any("shared" in slot.options[0] for slot in row.slots if slot.required)
+        shared = row.opcode in ("mbarrier", "ldmatrix", "stmatrix")
+        shared = shared or any("shared" in slot.options[0] for slot in row.slots if slot.required)
         is_target = row.opcode == "cp" and at == 0
         return "[%s]" if (shared and row.opcode != "cp") or is_target else "[%a]"
     if entry.kind == "constant":

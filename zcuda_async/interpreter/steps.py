@@ -11,6 +11,7 @@ from zcuda_async.interpreter.compare import COMPARE
 from zcuda_async.interpreter.convert import CONVERT
 from zcuda_async.interpreter.floating import FLOATING
 from zcuda_async.interpreter.integer import INTEGER
+from zcuda_async.interpreter.matrix import MATRIX_STEPS
 from zcuda_async.interpreter.mbarrier import copy_step, mbarrier_step
 from zcuda_async.interpreter.memory import LOCAL_WINDOW, PARAM_WINDOW, access, space_of, update_of
 from zcuda_async.interpreter.operands import address_of, place_of, reader, writer
@@ -398,7 +399,7 @@ def _warp_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> St
 
 
 _SPECIAL_STEPS: Final[dict[str, StepFactory]] = {
-    "cp": copy_step, "mbarrier": mbarrier_step,
+    **MATRIX_STEPS, "cp": copy_step, "mbarrier": mbarrier_step,
     "ld": _load_step, "ldu": _load_step, "st": _store_step, "atom": _atomic_step, "red": _atomic_step,
     "isspacep": isspacep_step, "createpolicy": _policy_step,
     "cvta": _cvta_step, "bra": _branch_step, "brx": _switch_step, "alloca": _alloca_step,

@@ -11,21 +11,9 @@ from zcuda_async.ptx.ir import Address, Instruction, Operand, Register, VectorOp
 __all__ = ("CARRY", "live_at_entry", "reads", "reads_carry", "sources", "writes")
 
 _NO_RESULT: Final = frozenset(
-    {
-        "bar",
-        "barrier",
-        "bra",
-        "brkpt",
-        "call",
-        "call.out",
-        "exit",
-        "fence",
-        "membar",
-        "nanosleep",
-        "pmevent",
-        "prefetch",
-    }
-    | {"free", "stackrestore", "prefetchu", "red", "ret", "st", "trap", "cp", "discard", "applypriority"}
+    {"bar", "barrier", "bra", "brkpt", "call", "call.out", "cp", "discard", "exit", "fence", "free", "membar"}
+    | {"applypriority", "nanosleep", "pmevent", "prefetch", "prefetchu", "red", "ret", "st", "stmatrix", "trap"}
+    | {"stackrestore"}
 )
 
 
@@ -44,6 +32,8 @@ def has_result(instruction: Instruction) -> bool:
     """Whether operand 0 is a destination."""
     if instruction.opcode in ("bar", "barrier"):
         return instruction.has("red")
+    if instruction.opcode == "wmma":
+        return not instruction.has("store")
     if instruction.opcode == "mbarrier":
         return any(map(instruction.has, _MBARRIER_RESULTS))
     return bool(instruction.operands) and instruction.opcode not in _NO_RESULT

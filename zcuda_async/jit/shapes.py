@@ -331,6 +331,7 @@ _RULES: Final[dict[str, Rule]] = {
     "bar.result": _rule_barrier_result,
     "elect": _rule_varying,
     "mbarrier": _rule_varying,
+    **dict.fromkeys(("mma", "wmma", "ldmatrix", "movmatrix"), _rule_varying),
     "mapa": _rule_varying,
     "getctarank": _rule_varying,
     "add": _rule_add,

@@ -13,9 +13,9 @@ from zcuda_async.ptx.table_syntax import ALIASES, TYPE_WIDTHS, Row
 __all__ = ("NOT_SUPPORTED", "explain_count", "explain_spelling")
 
 _ELSEWHERE: Final = """
-    clusterlaunchcontrol istypep ldmatrix mma movmatrix
-    multimem setmaxnreg stmatrix suld sured suq sust tcgen05 tensormap tex tld4
-    txq wgmma wmma
+    clusterlaunchcontrol istypep
+    multimem setmaxnreg suld sured suq sust tcgen05 tensormap tex tld4
+    txq wgmma
 """
 NOT_SUPPORTED: Final = frozenset(_ELSEWHERE.split())
 """Opcodes that PTX has and this table does not."""

@@ -12,7 +12,8 @@ A row is the syntax line of the PTX manual with a few marks added::
   slot when it is a source.  ``b:u32`` states it; ``b:0`` names a type slot; ``d:wide`` is twice as
   wide as the type; ``c:0..255`` is a constant in that range and ``a:u32(0..15)`` a register or a
   constant in that range; ``a:any`` also takes symbols and (for ``mov``) vectors; ``a:label``,
-  ``a:labels``, ``a:callee``,  ``a:list`` and ``a:name`` belong to branches and calls.
+  ``a:labels``, ``a:callee``,  ``a:list`` and ``a:name`` belong to branches and calls, ``a:fragment`` is a
+  vector of as many registers as a matrix takes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ TYPE_WIDTHS: Final[Mapping[str, int]] = {
     "u16x2": 32,
     "s16x2": 32,
     "tf32": 32,
+    "e4m3": 8,
+    "e5m2": 8,
+    "b1": 1,
     "e4m3x2": 16,
     "e5m2x2": 16,
     **{f"{kind}{bits}": bits for kind in "us" for bits in (2, 4)},

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from zcuda_async.ptx.ir import Address, Immediate, Instruction, Register, Symbol, VectorOperand
+from zcuda_async.ptx.matrix import matrix_rule
 from zcuda_async.ptx.table import form_of
 from zcuda_async.ptx.table_syntax import TYPE_WIDTHS
 from zcuda_async.ptx.verifier_context import Context
@@ -120,6 +121,7 @@ INSTRUCTION_RULES: Final[Mapping[str, tuple[InstructionRule, ...]]] = {
     "barrier": (_thread_count,),
     "call": (_call,),
     "cp": (_copy_size,),
+    **dict.fromkeys(("mma", "wmma", "ldmatrix", "stmatrix"), (matrix_rule,)),
     "ld": (_parameter_bounds, _vector_size),
     "st": (_vector_size,),
 }

@@ -44,6 +44,8 @@ _NARROW_SPACES: Final = frozenset(("shared", "local", "param", "const"))
 
 def _register(operand: Operand, wanted: Expected, item: Instruction, context: Context) -> str | None:
     assert isinstance(operand, Register)
+    if wanted.kind == "fragment":
+        return _fragment(VectorOperand((operand,)), item)
     if wanted.lanes:
         return _needs_vector(wanted, f"'{_shown(operand)}'")
     if wanted.kind == "callee":
@@ -146,6 +148,8 @@ def _vector(operand: Operand, wanted: Expected, item: Instruction, context: Cont
     assert isinstance(operand, VectorOperand)
     if wanted.kind in ("list", "labels"):
         return None
+    if wanted.kind == "fragment":
+        return _fragment(operand, item)
     if item.opcode == "mov":
         return _packed(operand, wanted, item)
     if not wanted.lanes:
@@ -153,6 +157,15 @@ def _vector(operand: Operand, wanted: Expected, item: Instruction, context: Cont
     if len(operand.elements) != wanted.lanes:
         return _needs_vector(wanted, f"one of {len(operand.elements)}")
     return _elements(operand, wanted, wanted.registers, _dotted(wanted))
+
+
+def _fragment(operand: VectorOperand, item: Instruction) -> str | None:
+    """Registers of 32 bits, or of 64 in products of doubles."""
+    width = 64 if "f64" in item.types else 32
+    for element in operand.elements:
+        if not isinstance(element, Register) or TYPE_BITS[element.type] != width:
+            return f"the elements of a matrix must be registers of {width} bits"
+    return None
 
 
 def _packed(operand: VectorOperand, wanted: Expected, item: Instruction) -> str | None:

@@ -29,6 +29,7 @@ from zcuda_async.jit.lower.floating import FLOATING  # noqa: E402
 from zcuda_async.jit.lower.halfmath import HALF, HALF_TYPES  # noqa: E402
 from zcuda_async.jit.lower.integer import INTEGER  # noqa: E402
 from zcuda_async.jit.lower.match import MATCH  # noqa: E402
+from zcuda_async.jit.lower.matrix import MATRIX  # noqa: E402
 from zcuda_async.jit.lower.mbarrier import MBARRIER  # noqa: E402
 from zcuda_async.jit.lower.memory import MEMORY  # noqa: E402
 from zcuda_async.jit.lower.services import SERVICES  # noqa: E402
@@ -52,6 +53,7 @@ LOWER: Final[Mapping[str, Mapping[str, Lowering]]] = MappingProxyType(
             **BARRIER,
             **CLUSTER,
             **MBARRIER,
+            **MATRIX,
             **FAULTS,
             **VIDEO,
             **BITFIELD,
@@ -75,6 +77,8 @@ def lowering_of(instruction: Instruction) -> Lowering | None:
     first = instruction.types[0] if instruction.types else ""
     if first == "pred" and instruction.opcode in LOWER["predicate"]:
         return LOWER["predicate"][instruction.opcode]
+    if instruction.opcode in MATRIX:
+        return MATRIX[instruction.opcode]
     if instruction.has("cc") or reads_carry(instruction):
         return EXTENDED[instruction.opcode]
     if first in _FLOATS and instruction.opcode in FLOATING:

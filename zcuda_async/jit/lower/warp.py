@@ -218,4 +218,4 @@ def _member_lanes(group: Group, instruction: Instruction, part: int, index: int)
 
 
 WARP: Final[dict[str, Lowering]] = {"shfl": shuffle, "vote": vote, "activemask": vote, "redux": redux}
-WARP_OPCODES: Final = frozenset(WARP) | {"match", "elect"}
+WARP_OPCODES: Final = frozenset(WARP) | {"match", "elect", "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"}

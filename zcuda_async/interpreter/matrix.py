@@ -1,0 +1,324 @@
+"""Matrix instructions: what the lanes of a warp hold is put together, multiplied exactly, and given back.
+
+The layouts of ``mma``'s fragments are the manual's figures; those of ``wmma``, which it leaves open, are
+row-major over the lanes.  Each element of a sum is rounded after every product, in the order of k; sums
+in f16 are kept in f32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Final
+
+from zcuda_async.interpreter import exact
+from zcuda_async.interpreter.bits import mask, number
+from zcuda_async.interpreter.exact import FORMATS, Value
+from zcuda_async.interpreter.memory import access, space_of
+from zcuda_async.interpreter.operands import address_of, reader, writer
+from zcuda_async.interpreter.thread import AtWarp, MemoryFaultError, Step, Thread, Wait, line_of
+from zcuda_async.ptx.ir import Address, Immediate, Instruction, Operand, Symbol
+from zcuda_async.ptx.matrix import ELEMENT_BITS, Fragment, elements_of, fragment_of, product_of
+
+__all__ = ("MATRIX_STEPS",)
+
+_WARP: Final = 32
+_ALL: Final = 0xFFFFFFFF
+Place = tuple[int, int]
+Lanes = Mapping[int, tuple[int, ...]]
+
+
+# ---------------------------------------------------------------------- where elements are
+
+
+def _place(fragment: Fragment, role: str, lane: int, register: int, element: int) -> Place:
+    """(row, column) of one element of an ``mma`` fragment."""
+    group, thread = divmod(lane, 4)
+    each = fragment.per_register
+    if role == "a":
+        if fragment.rows == 8:
+            return group, 4 * each * register + each * thread + element
+        upper, block = register % 2, register // 2
+        return group + 8 * upper, 4 * each * block + each * thread + element
+    if role == "b":
+        return 4 * each * register + each * thread + element, group
+    index = register * each + element
+    return group + 8 * (index // 2), 2 * thread + index % 2
+
+
+def _linear(fragment: Fragment, _: str, lane: int, register: int, element: int) -> Place:
+    """The same for ``wmma``: numbered through, and beginning again where there are more places than elements."""
+    at = (register * _WARP + lane) * fragment.per_register + element
+    return divmod(at % (fragment.rows * fragment.columns), fragment.columns)
+
+
+Where = Callable[[Fragment, str, int, int, int], Place]
+
+
+def _matrix(fragment: Fragment, role: str, lanes: Lanes, first: int, where: Where) -> dict[Place, int]:
+    """The element codes, from each lane's operands `first` on."""
+    bits, each = ELEMENT_BITS[fragment.type], fragment.per_register
+    found: dict[Place, int] = {}
+    for lane, operands in lanes.items():
+        for register in range(fragment.registers):
+            word = operands[first + register]
+            for element in range(each):
+                found[where(fragment, role, lane, register, element)] = word >> element * bits & mask(bits)
+    return found
+
+
+def _registers(fragment: Fragment, codes: Mapping[Place, int], lane: int, where: Where) -> tuple[int, ...]:
+    bits, each = ELEMENT_BITS[fragment.type], fragment.per_register
+    return tuple(
+        sum(codes[where(fragment, "d", lane, register, element)] << element * bits for element in range(each))
+        for register in range(fragment.registers)
+    )
+
+
+# ---------------------------------------------------------------------- products
+
+
+def _decode(code: int, kind: str) -> Value:
+    if kind == "tf32":
+        return FORMATS["f32"].decode(code & ~mask(13))
+    if kind in _BYTES:
+        return _byte(code, *_BYTES[kind])
+    return FORMATS[kind].decode(code)
+
+
+_BYTES: Final = {"e4m3": (3, 7), "e5m2": (2, 15)}
+"""8-bit floats: bits of the fraction, and bias."""
+
+
+def _byte(code: int, fraction_bits: int, bias: int) -> Value:
+    exponent, fraction = code >> fraction_bits & mask(7 - fraction_bits), code & mask(fraction_bits)
+    is_negative = bool(code >> 7)
+    if fraction_bits == 3 and code & 0x7F == 0x7F:
+        return exact.NAN
+    if fraction_bits == 2 and exponent == 31:
+        return exact.NAN if fraction else exact.infinity(is_negative)
+    whole = fraction + (1 << fraction_bits if exponent else 0)
+    size = Fraction(whole) * Fraction(2) ** (max(exponent, 1) - bias - fraction_bits)
+    return exact.finite(-size if is_negative else size, negative_zero=is_negative)
+
+
+def _sum_of_floats(row: Sequence[Value], column: Sequence[Value], start: int, c_kind: str, d_kind: str) -> int:
+    running = FORMATS["f64" if d_kind == "f64" else "f32"]
+    total = running.encode(FORMATS[c_kind].decode(start))
+    for a, b in zip(row, column, strict=True):
+        total = running.encode(exact.add(exact.multiply(a, b), running.decode(total)))
+    return FORMATS[d_kind].encode(running.decode(total))
+
+
+def _sum_of_integers(products: int, start: int, *, saturates: bool) -> int:
+    total = products + number(start, "s32")
+    if saturates:
+        total = max(-(1 << 31), min((1 << 31) - 1, total))
+    return total & mask(32)
+
+
+def _product_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> Step:
+    what = product_of(instruction)
+    where = _linear if instruction.opcode == "wmma" else _place
+    if any(map(instruction.has, ("rz", "rm", "rp"))):
+        raise LookupError("a rounding mode in products of matrices")
+    kind = "b64" if what.d.type == "f64" else "b32"
+    sources = [reader(each, kind) for operand in instruction.operands[1:] for each in elements_of(operand)]
+    writers = [writer(each, kind) for each in elements_of(instruction.operands[0])]
+
+    def exchange(lanes: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
+        a = _matrix(what.a, "a", lanes, 0, where)
+        b = _matrix(what.b, "b", lanes, what.a.registers, where)
+        c = _matrix(what.c, "c", lanes, what.a.registers + what.b.registers, where)
+        d = _multiply(instruction, a, b, c)
+        return {lane: _registers(what.d, d, lane, where) for lane in lanes}
+
+    return _at_warp(place, sources, writers, exchange)
+
+
+def _multiply(
+    instruction: Instruction, a: Mapping[Place, int], b: Mapping[Place, int], c: Mapping[Place, int]
+) -> dict[Place, int]:
+    what = product_of(instruction)
+    rows = [[a[i, k] for k in range(what.k)] for i in range(what.m)]
+    columns = [[b[k, j] for k in range(what.k)] for j in range(what.n)]
+    if what.a.type in FORMATS or what.a.type in _BYTES or what.a.type == "tf32":
+        left = [[_decode(code, what.a.type) for code in row] for row in rows]
+        right = [[_decode(code, what.b.type) for code in column] for column in columns]
+        return {
+            (i, j): _sum_of_floats(row, column, c[i, j], what.c.type, what.d.type)
+            for i, row in enumerate(left)
+            for j, column in enumerate(right)
+        }
+    saturates = instruction.has("satfinite")
+    sums = {
+        (i, j): sum(_term(instruction, x, y) for x, y in zip(row, column, strict=True))
+        for i, row in enumerate(rows)
+        for j, column in enumerate(columns)
+    }
+    return {at: _sum_of_integers(total, c[at], saturates=saturates) for at, total in sums.items()}
+
+
+def _term(instruction: Instruction, x: int, y: int) -> int:
+    a_kind, b_kind = instruction.types[1:3]
+    if a_kind == "b1":
+        return x ^ y if instruction.has("xor") else x & y
+    return _integer(x, a_kind) * _integer(y, b_kind)
+
+
+def _integer(code: int, kind: str) -> int:
+    bits = ELEMENT_BITS[kind]
+    return code - (1 << bits) if kind[0] == "s" and code >> bits - 1 else code
+
+
+def _at_warp(
+    place: int,
+    sources: Sequence[Callable[[Thread], int]],
+    writers: Sequence[Callable[[Thread, int], object]],
+    exchange: Callable[[dict[int, tuple[int, ...]]], dict[int, tuple[int, ...]]],
+) -> Step:
+    def finish(thread: Thread, results: tuple[int, ...]) -> None:
+        for write, result in zip(writers, results, strict=True):
+            write(thread, result)
+
+    def step(thread: Thread) -> Wait:
+        return AtWarp(place, _ALL, tuple(read(thread) for read in sources), exchange, finish)
+
+    return step
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def _address(operand: Operand) -> Callable[[Thread], int]:
+    assert isinstance(operand, Address)
+    base, offset = operand.base, operand.offset
+    if isinstance(base, Symbol):
+        return lambda thread: address_of(thread, base.name) + base.offset + offset
+    if isinstance(base, Immediate):
+        return lambda _: int(base.value) + offset
+    read = reader(base, base.type)
+    return lambda thread: read(thread) + offset & mask(64)
+
+
+def _space(instruction: Instruction, operand: Operand) -> str:
+    named = isinstance(operand, Address) and isinstance(operand.base, Symbol)
+    return space_of(instruction) or ("shared" if named else "")
+
+
+def _move(
+    instruction: Instruction, thread: Thread, operand: Operand, address: int, size: int, data: bytes | None
+) -> int:
+    try:
+        found = access(thread, _space(instruction, operand), address, size, data)
+    except (IndexError, ValueError) as error:
+        raise MemoryFaultError(f"{line_of(instruction)}: {error}") from None
+    return int.from_bytes(found, "little")
+
+
+def _cells(instruction: Instruction, lane: int, register: int) -> list[tuple[int, int, int]]:
+    """(lane that gives the row's address, byte offset in the row, shift in the register) of both elements."""
+    row, pair = divmod(lane, 4)
+    if instruction.has("trans"):
+        return [(8 * register + 2 * pair + e, 2 * row, 16 * e) for e in range(2)]
+    return [(8 * register + row, 4 * pair + 2 * e, 16 * e) for e in range(2)]
+
+
+def _addresses(lanes: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
+    everyone = tuple(lanes[lane][0] if lane in lanes else 0 for lane in range(_WARP))
+    return dict.fromkeys(lanes, everyone)
+
+
+def _load_matrix_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> Step:
+    destination, where = instruction.operands
+    writers = [writer(each, "b32") for each in elements_of(destination)]
+
+    def finish(thread: Thread, rows: tuple[int, ...]) -> None:
+        for register, write in enumerate(writers):
+            word = 0
+            for row, offset, shift in _cells(instruction, thread.lane, register):
+                word |= _move(instruction, thread, where, rows[row] + offset, 2, None) << shift
+            write(thread, word)
+
+    return _exchange_addresses(place, _address(where), finish)
+
+
+def _store_matrix_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> Step:
+    where, source = instruction.operands
+    readers = [reader(each, "b32") for each in elements_of(source)]
+
+    def finish(thread: Thread, rows: tuple[int, ...]) -> None:
+        for register, read in enumerate(readers):
+            word = read(thread)
+            for row, offset, shift in _cells(instruction, thread.lane, register):
+                half = (word >> shift & 0xFFFF).to_bytes(2, "little")
+                _move(instruction, thread, where, rows[row] + offset, 2, half)
+
+    return _exchange_addresses(place, _address(where), finish)
+
+
+def _exchange_addresses(
+    place: int, address: Callable[[Thread], int], finish: Callable[[Thread, tuple[int, ...]], None]
+) -> Step:
+    return lambda thread: AtWarp(place, _ALL, (address(thread),), _addresses, finish)
+
+
+def _move_matrix_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> Step:
+    def exchange(lanes: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
+        def at(row: int, column: int) -> int:
+            return lanes[4 * row + column // 2][0] >> 16 * (column % 2) & 0xFFFF
+
+        return {lane: (at(2 * (lane % 4), lane // 4) | at(2 * (lane % 4) + 1, lane // 4) << 16,) for lane in lanes}
+
+    sources, writers = [reader(instruction.operands[1], "b32")], [writer(instruction.operands[0], "b32")]
+    return _at_warp(place, sources, writers, exchange)
+
+
+# ---------------------------------------------------------------------- wmma's loads and stores
+
+
+def _wmma_step(instruction: Instruction, place: int, labels: Mapping[str, int]) -> Step:
+    if instruction.has("mma"):
+        return _product_step(instruction, place, labels)
+    fragment = fragment_of(instruction)
+    is_load = instruction.has("load")
+    where, registers = instruction.operands[1 if is_load else 0], instruction.operands[0 if is_load else 1]
+    kind = "b64" if fragment.type == "f64" else "b32"
+    bits = ELEMENT_BITS[fragment.type]
+    address = _address(where)
+    dense = fragment.columns if instruction.has("row") else fragment.rows
+    stride = reader(instruction.operands[2], "u32") if len(instruction.operands) > 2 else lambda _: dense
+    reads = [reader(each, kind) for each in elements_of(registers)]
+    writes = [writer(each, kind) for each in elements_of(registers)] if is_load else []
+
+    def cell(thread: Thread, register: int, element: int) -> int:
+        row, column = _linear(fragment, "", thread.lane, register, element)
+        major, minor = (row, column) if instruction.has("row") else (column, row)
+        return address(thread) + (major * stride(thread) + minor) * (bits // 8)
+
+    def load(thread: Thread, _: tuple[int, ...]) -> None:
+        for register, write in enumerate(writes):
+            word = 0
+            for element in range(fragment.per_register):
+                at = cell(thread, register, element)
+                word |= _move(instruction, thread, where, at, bits // 8, None) << element * bits
+            write(thread, word)
+
+    def store(thread: Thread, _: tuple[int, ...]) -> None:
+        for register, read in enumerate(reads):
+            word = read(thread)
+            for element in range(fragment.per_register):
+                data = (word >> element * bits & mask(bits)).to_bytes(bits // 8, "little")
+                _move(instruction, thread, where, cell(thread, register, element), bits // 8, data)
+
+    finish = load if is_load else store
+    return lambda thread: AtWarp(place, _ALL, (), lambda lanes: dict.fromkeys(lanes, ()), finish)
+
+
+MATRIX_STEPS: Final[dict[str, Callable[[Instruction, int, Mapping[str, int]], Step]]] = {
+    "mma": _product_step,
+    "wmma": _wmma_step,
+    "ldmatrix": _load_matrix_step,
+    "stmatrix": _store_matrix_step,
+    "movmatrix": _move_matrix_step,
+}
