@@ -83,6 +83,33 @@ def test_the_halves_of_a_warp_vote_apart() -> None:
     check(case(body.replace("shfl.sync.idx.b32 %r15, %r10, 3, 0x1000", "shfl.sync.idx.b32 %r15, %r10, 3, 0x101f")))
 
 
+EXCHANGES = (
+    *(f"vote.sync.{mode}.pred %p1, %p2, %r14;" for mode in ("all", "any", "uni")),
+    "vote.sync.ballot.b32 %r11, !%p2, %r14;",
+    *(f"redux.sync.{name} %r11, %r10, %r14;" for name in ("add.u32", "min.s32", "max.u32", "and.b32", "xor.b32")),
+    "match.any.sync.b32 %r11, %r13, %r14;",
+    "match.all.sync.b32 %r11|%p1, %r13, %r14;",
+    "elect.sync %r11|%p1, %r14;",
+)
+
+
+@pytest.mark.parametrize("tile", [1, 2, 4, 8, 16])
+def test_tiles_of_a_warp_exchange_apart_in_one_instruction(tile: int) -> None:
+    """Lanes that meet with different membermasks are different exchanges, also where some lanes stay away."""
+    lines = [
+        f"""
+        mov.u32 %r12, %laneid; and.b32 %r12, %r12, {-tile & 31}; mov.u32 %r14, {(1 << tile) - 1};
+        shl.b32 %r14, %r14, %r12; and.b32 %r13, %r10, 1; setp.ne.u32 %p2, %r13, 0; mov.u64 %d13, 0;
+        """
+    ]
+    for line in EXCHANGES:
+        lines.append(f"setp.eq.u32 %p1, 0, 1; mov.u32 %r11, 0; {line} {result()} mad.lo.u64 %d13, %d13, 7, %d10;")
+    lines.append("setp.ge.u32 %p3, %r12, 8; @%p3 bra REST;")
+    for line in EXCHANGES:
+        lines.append(f"{line} {result()} mad.lo.u64 %d13, %d13, 7, %d10;")
+    check(case("\n".join([*lines, "REST: mov.u64 %d10, %d13;"]), (64, 1, 1)), parts=(None, 4))
+
+
 def test_lanes_that_have_left_do_not_vote() -> None:
     body = """
     setp.lt.u32 %p0, %r6, 5; @%p0 exit;

@@ -17,12 +17,13 @@ FLAGS = {
     "sm90": ["-arch=compute_90", "-O3"],
     "debug": ["-arch=compute_80", "-G"],
 }
+EXTRA = {"dynamic": ["-rdc=true"]}
 
 
 def compile_one(source: Path, variant: str, folder: Path) -> bytes | None:
     """PTX of one file; None where that architecture lacks what it needs."""
     target = folder / f"{variant}_{source.stem}.ptx"
-    extra = ["-use_fast_math"] if "fast_math" in source.stem else []
+    extra = EXTRA.get(source.stem, ["-use_fast_math"] if "fast_math" in source.stem else [])
     command = ["nvcc", "-std=c++17", "-ptx", *FLAGS[variant], *extra, str(source), "-o", str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -33,6 +33,9 @@ EXHAUSTIVE: Final = bool(os.environ.get("ZCUDA_EXHAUSTIVE"))
 class Run(Protocol):
     """How a case uses the device."""
 
+    printed: list[str]
+    """What the case's kernels have printed so far."""
+
     async def __call__(
         self, source: str, grid: Any, block: Any, arguments: Sequence[Any], **options: Any
     ) -> list[Array]:

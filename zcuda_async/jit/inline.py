@@ -383,7 +383,7 @@ def _store(at: Instruction, address: Address, value: Operand, kind: str = "") ->
 def _why_missing(name: str) -> str:
     if name.startswith("cudaCG"):
         return f"{name}: grids that span several devices are not supported"
-    if name.startswith("cuda"):
+    if name.startswith(("cuda", "__cudaCDP2")):
         return f"{name} belongs to dynamic parallelism: kernels that launch kernels are not supported"
     return f"the function {name} has no body here, and is not one that is built in"
 

@@ -317,8 +317,10 @@ def _rule_varying(*_: object) -> Shape:
     return VARYING
 
 
-def _rule_vote(transfer: Transfer, *_: object) -> Shape:
-    """A vote's outcome is one per warp."""
+def _rule_vote(transfer: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
+    """A vote's outcome is one per warp, unless its lanes may have different membermasks."""
+    if instruction.opcode != "activemask" and not operands[-1].is_uniform:
+        return VARYING
     return Shape(0, transfer.geometry.width <= 32)
 
 

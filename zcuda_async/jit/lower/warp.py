@@ -5,10 +5,12 @@ W is a multiple of 32 in kernels that use them, so a warp is a fixed set of whol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Type, llvm_type
+from zcuda_async.jit.lower.members import active_masks, by_members, lane_mask, warp_bits
 from zcuda_async.jit.shapes import VARYING
 from zcuda_async.ptx.ir import Instruction, Operand
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
     from zcuda_async.jit.lower.group import Group
 
-__all__ = ("WARP", "WARP_OPCODES", "active_masks", "members_of", "warp_bits", "warps")
+__all__ = ("WARP", "WARP_OPCODES", "warps")
 
 _WARP: Final = 32
 _FULL: Final = 0xFFFFFFFF
@@ -118,46 +120,31 @@ def _permute(group: Group, kind: Type, value: str, indices: str) -> str:
     )
 
 
-def warp_bits(group: Group, masks: Sequence[str]) -> str:
-    """The masks of a warp's parts as one i32, lane 0 in bit 0."""
-    builder = group.builder
-    total = "0"
-    for index, mask in enumerate(masks):
-        bits = builder.op(f"zext i{group.lanes} {group.mask_bits(mask)} to i32")
-        bits = builder.op(f"shl i32 {bits}, {index * group.lanes}")
-        total = builder.op(f"or i32 {total}, {bits}")
-    return total
-
-
-def active_masks(group: Group, instruction: Instruction, parts: range) -> list[str]:
-    """The lanes of some parts that execute an instruction."""
-    return [group.active(instruction, part) or group.vector("i1").const(1) for part in parts]
-
-
-def members_of(group: Group, operand: Operand, part: int) -> str:
-    """A membermask, which all lanes of a warp agree on, as a scalar."""
-    shape = group.shape(operand)
-    if shape.stride == 0:
-        return group.read(operand, "i32", part, vector=False)
-    return group.lane_of(group.vector("i32"), group.read(operand, "i32", part, vector=True), "0")
-
-
 def vote(group: Group, instruction: Instruction) -> None:
     """``vote.sync.{all, any, uni, ballot}`` and ``activemask``."""
-    builder = group.builder
     shape = group.plain(instruction)
+    elem = "i32" if instruction.opcode == "activemask" or instruction.has("ballot") else "i1"
     values: list[str] = []
     for parts in warps(group):
-        active = warp_bits(group, active_masks(group, instruction, parts))
         if instruction.opcode == "activemask":
-            result = active
+            values += [warp_bits(group, active_masks(group, instruction, parts))] * len(parts)
         else:
-            members = builder.op(f"and i32 {active}, {members_of(group, instruction.operands[2], parts[0])}")
-            truths = [_truth(group, instruction, part) for part in parts]
-            result = _vote_of(group, instruction, members, warp_bits(group, truths))
-        values += [result] * len(parts)
-    elem = "i32" if instruction.opcode == "activemask" or instruction.has("ballot") else "i1"
+            truths = warp_bits(group, [_truth(group, instruction, part) for part in parts])
+            values += _for_members(group, instruction, elem, parts, partial(_vote_of, group, instruction, truths))
     group.write(instruction.operands[0], values if not shape.same else values[:1], elem, shape, instruction.guard)
+
+
+def _for_members(
+    group: Group, instruction: Instruction, elem: str, parts: range, value: Callable[[str], str]
+) -> list[str]:
+    """One value for all members of a warp, for each of its parts: a scalar if there is one set of members."""
+    operand, wide, builder = instruction.operands[2], Type(elem, _WARP), group.builder
+    if group.shape(operand).is_uniform:
+        return list(by_members(group, instruction, operand, parts, (), lambda members: (value(members),))) * len(parts)
+    (whole,) = by_members(
+        group, instruction, operand, parts, (wide,), lambda members: (builder.splat(wide, value(members)),)
+    )
+    return [builder.slice(wide, whole, index * group.lanes, group.lanes) for index in range(len(parts))]
 
 
 def _truth(group: Group, instruction: Instruction, part: int) -> str:
@@ -168,7 +155,7 @@ def _truth(group: Group, instruction: Instruction, part: int) -> str:
     return group.builder.binary("xor", kind, value, kind.const(1))
 
 
-def _vote_of(group: Group, instruction: Instruction, members: str, truths: str) -> str:
+def _vote_of(group: Group, instruction: Instruction, truths: str, members: str) -> str:
     builder = group.builder
     ballot = builder.op(f"and i32 {members}, {truths}")
     if instruction.has("ballot"):
@@ -196,25 +183,15 @@ def redux(group: Group, instruction: Instruction) -> None:
     neutral = {"min": high, "max": low, "and": -1}.get(operation, 0)
     values: list[str] = []
     for parts in warps(group):
-        chosen = []
-        for index, part in enumerate(parts):
-            value = group.read(instruction.operands[1], kind.elem, part, vector=True)
-            mask = _member_lanes(group, instruction, part, index)
-            chosen.append(builder.select(kind, mask, value, kind.const(neutral)))
-        wide, whole = builder.concat(kind, chosen)
-        total = builder.call(kind.elem, f"llvm.vector.reduce.{sign}{operation}.{wide.suffix}", [(wide, whole)])
-        values += [total] * len(parts)
+        sources = [group.read(instruction.operands[1], kind.elem, part, vector=True) for part in parts]
+        wide, whole = builder.concat(kind, sources)
+
+        def total(members: str, wide: Type = wide, whole: str = whole) -> str:
+            chosen = builder.select(wide, lane_mask(group, members), whole, wide.const(neutral))
+            return builder.call(kind.elem, f"llvm.vector.reduce.{sign}{operation}.{wide.suffix}", [(wide, chosen)])
+
+        values += _for_members(group, instruction, kind.elem, parts, total)
     group.write(instruction.operands[0], values if not shape.same else values[:1], kind.elem, shape, instruction.guard)
-
-
-def _member_lanes(group: Group, instruction: Instruction, part: int, index: int) -> str:
-    """The lanes of a part that are active and in the instruction's membermask."""
-    builder, kind = group.builder, group.vector("i1")
-    members = members_of(group, instruction.operands[2], part)
-    bits = builder.op(f"lshr i32 {members}, {index * group.lanes}")
-    narrow = builder.op(f"trunc i32 {bits} to i{group.lanes}")
-    lanes = builder.op(f"bitcast i{group.lanes} {narrow} to {kind}")
-    return group.both(group.active(instruction, part), lanes)
 
 
 WARP: Final[dict[str, Lowering]] = {"shfl": shuffle, "vote": vote, "activemask": vote, "redux": redux}
