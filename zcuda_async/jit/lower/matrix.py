@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Type
 from zcuda_async.jit.lower.matrix_product import product_function
+from zcuda_async.jit.lower.members import active_masks, warp_bits
 from zcuda_async.jit.lower.memory import place, space_of, spread
-from zcuda_async.jit.lower.warp import active_masks, warp_bits, warps
+from zcuda_async.jit.lower.warp import warps
 from zcuda_async.jit.shapes import VARYING
 from zcuda_async.ptx.ir import Address, Instruction, Operand
 from zcuda_async.ptx.matrix import ELEMENT_BITS, Fragment, elements_of, fragment_of, product_of
