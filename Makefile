@@ -31,6 +31,7 @@ bench: $(VENV)/.bench  ## Compare with gcc, PoCL, numba and Warp, and measure th
 kernels:  ## Rebuild the committed .ptx files from their .cu files (needs nvcc)
 	nvcc -ptx -arch=compute_80 -O3 examples/kernels/image.cu -o examples/kernels/image.ptx
 	nvcc -ptx -arch=compute_80 -O3 benchmarks/kernels.cu -o benchmarks/kernels.ptx
+	nvcc -ptx -arch=compute_80 -O3 benchmarks/more.cu -o benchmarks/more.ptx
 	$(PYTHON) tests/corpus/build.py
 
 docs: $(VENV)/.dev  ## Rewrite the pages that are made from the code

@@ -14,9 +14,11 @@ import anyio
 
 from benchmarks.kernel_table import KernelTimes, measure_kernels
 from benchmarks.peers import PEERS
-from benchmarks.problems import KERNELS
+from benchmarks.problems import ALL_KERNELS, KERNELS, MORE_KERNELS
 from benchmarks.report import as_json, draw_chart, format_figures, format_kernels
 from benchmarks.runtime_table import Figure, measure_runtime
+
+_SETS: Final = {"core": KERNELS, "more": MORE_KERNELS, "all": ALL_KERNELS}
 
 _EPILOG: Final = """
 Every figure is the best (round trips: the median) of several runs after a warm-up.  Compare only within
@@ -28,7 +30,14 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, epilog=_EPILOG, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"of {', '.join(KERNELS)}; default: all")
+    names = ", ".join(ALL_KERNELS)
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"of {names}; default: those of the set")
+    parser.add_argument(
+        "--set",
+        choices=tuple(_SETS),
+        default="core",
+        help="the first eight kernels, twelve more, or all (default core)",
+    )
     parser.add_argument("--peer", action="append", choices=PEERS, help="may be repeated; default: all that are here")
     parser.add_argument("--only", choices=("kernels", "runtime"), help="measure one of the two tables")
     parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio", help="event loop")
@@ -37,8 +46,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument("--png", type=Path, metavar="FILE", help="draw the kernels' times there (needs matplotlib)")
     options = parser.parse_args(arguments)
-    if unknown := set(options.kernels) - set(KERNELS):
-        parser.error(f"no such kernel: {', '.join(sorted(unknown))}; choose from {', '.join(KERNELS)}")
+    if unknown := set(options.kernels) - set(ALL_KERNELS):
+        parser.error(f"no such kernel: {', '.join(sorted(unknown))}; choose from {names}")
     return options
 
 
@@ -64,7 +73,7 @@ async def _measure(options: argparse.Namespace) -> tuple[KernelTimes, list[Figur
     times: KernelTimes = {}
     figures: list[Figure] = []
     if options.only != "runtime":
-        kernels = [kernel for kernel in KERNELS if kernel in (options.kernels or KERNELS)]
+        kernels = [kernel for kernel in ALL_KERNELS if kernel in (options.kernels or _SETS[options.set])]
         peers = [peer for peer in PEERS if peer in (options.peer or PEERS)]
         times = await measure_kernels(kernels, peers, options.seconds, options.scale, _report)
         print(format_kernels(times), flush=True)

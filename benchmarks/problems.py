@@ -1,14 +1,16 @@
-"""The eight problems: inputs, launch shapes, and where the answer is."""
+"""The eight problems of the first set: inputs, launch shapes, and where the answer is; and all twenty by name."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-__all__ = ("KERNELS", "KERNELS_PTX", "Problem", "make_problem")
+from benchmarks.more_problems import MORE_KERNELS, MORE_PTX, make_more_problem
+from benchmarks.problem import Problem
+
+__all__ = ("ALL_KERNELS", "KERNELS", "KERNELS_PTX", "MORE_KERNELS", "MORE_PTX", "Problem", "make_problem")
 
 KERNELS_PTX: Final = Path(__file__).with_name("kernels.ptx")
 
@@ -23,6 +25,8 @@ KERNELS: Final = (
     "heat2d",
 )
 
+ALL_KERNELS: Final = (*KERNELS, *MORE_KERNELS)
+
 _ANSWERS: Final = {
     "saxpy": "y",
     "black_scholes": "call",
@@ -35,31 +39,10 @@ _ANSWERS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One kernel's work: `arguments` in the kernel's own order (arrays, numpy scalars, ints, floats).
-
-    `grid` and `block` are what the kernel-style peers launch, in blocks and threads, x first.
-    """
-
-    kernel: str
-    arguments: dict[str, Any]
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-
-    def answer(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Return a copy of the output array."""
-        return np.array(self.arguments[_ANSWERS[self.kernel]], dtype=np.float64).ravel()
-
-    def is_answer(self, got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> bool:
-        """Compare with another peer's answer; the border of the Mandelbrot set is chaotic, so 5% may differ there."""
-        scale = np.abs(expected).max() or 1.0
-        wrong = (np.abs(got - expected) / scale > 1e-3).mean()
-        return bool(wrong < (0.05 if self.kernel == "mandelbrot" else 1e-3))
-
-
 def make_problem(kernel: str, scale: float = 1.0) -> Problem:
     """Return the same inputs at each call; `scale` shrinks the sizes (down to a few blocks) for trials."""
+    if kernel in MORE_KERNELS:
+        return make_more_problem(kernel, scale)
     random = np.random.default_rng(7)
 
     def floats(count: int) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -121,9 +104,9 @@ def make_problem(kernel: str, scale: float = 1.0) -> Problem:
                 "k": 0.1,
             }
         case _:
-            raise ValueError(f"no such kernel: {kernel!r}; choose from {', '.join(KERNELS)}")
+            raise ValueError(f"no such kernel: {kernel!r}; choose from {', '.join(ALL_KERNELS)}")
     grid, block = _launch_shape(kernel, arguments)
-    return Problem(kernel, arguments, grid, block)
+    return Problem(kernel, arguments, grid, block, _ANSWERS[kernel])
 
 
 def _launch_shape(kernel: str, arguments: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:

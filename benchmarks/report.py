@@ -28,7 +28,16 @@ def format_kernels(times: KernelTimes) -> str:
             ratio = row.get(_OURS, math.nan) / row.get(_LIMIT, math.nan)
             cells.append("" if math.isnan(ratio) else f"{ratio:.2f}x")
         lines.append(f"{kernel:16}" + "".join(f"{cell:>11}" for cell in cells))
+    if len(heads) > len(peers) and (mean := _geometric_mean(times)) is not None:
+        lines.append(f"{'geometric mean':16}" + " " * 11 * len(peers) + f"{mean:>10.2f}x")
     return "\n".join(lines)
+
+
+def _geometric_mean(times: KernelTimes) -> float | None:
+    """This project's time as a multiple of gcc's, over the kernels that both have right."""
+    ratios = [row[_OURS] / row[_LIMIT] for row in times.values() if {_OURS, _LIMIT} <= set(row)]
+    ratios = [ratio for ratio in ratios if not math.isnan(ratio)]
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
 
 
 def _number(value: float) -> str:

@@ -19,7 +19,7 @@ from benchmarks.problems import Problem
 
 __all__ = ("open_peer",)
 
-_SOURCE: Final = Path(__file__).with_name("kernels.c")
+_SOURCES: Final = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "more.c"))
 _FLAGS: Final = ("-O3", "-march=native", "-mprefer-vector-width=512", "-ffast-math", "-fopenmp", "-fPIC")
 
 
@@ -30,6 +30,8 @@ class _Gcc:
     async def prepare(self, problem: Problem) -> Run:
         function = getattr(self._library, problem.kernel)
         arguments = [_c_value(value) for value in problem.arguments.values()]
+        if problem.extent is not None:
+            arguments.append(ctypes.c_int(problem.extent))
 
         async def launch() -> None:
             function(*arguments)
@@ -51,11 +53,13 @@ async def open_peer() -> AsyncIterator[_Gcc]:
     if shutil.which("gcc") is None:
         raise PeerMissingError("no gcc on PATH")
     with tempfile.TemporaryDirectory() as directory:
-        code, library = (str(Path(directory) / name) for name in ("kernels.o", "kernels.so"))
+        library = str(Path(directory) / "kernels.so")
+        codes = [str(Path(directory) / f"{source.stem}.o") for source in _SOURCES]
         try:
-            await anyio.run_process(["gcc", *_FLAGS, "-c", "-o", code, str(_SOURCE)])
+            for source, code in zip(_SOURCES, codes, strict=True):
+                await anyio.run_process(["gcc", *_FLAGS, "-c", "-o", code, str(source)])
             # Linked without -ffast-math: that would make loading it turn off subnormals for this whole process.
-            await anyio.run_process(["gcc", "-shared", "-fopenmp", "-o", library, code, "-lm"])
+            await anyio.run_process(["gcc", "-shared", "-fopenmp", "-o", library, *codes, "-lm"])
         except subprocess.CalledProcessError as exc:
             raise PeerMissingError(exc.stderr.decode(errors="replace").strip()) from None
         yield _Gcc(ctypes.CDLL(library))

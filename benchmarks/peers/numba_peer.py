@@ -12,7 +12,7 @@ import numpy as np
 from numba import prange
 
 from benchmarks.peers.base import Run
-from benchmarks.problems import Problem
+from benchmarks.problems import KERNELS, Problem
 
 __all__ = ("open_peer",)
 
@@ -133,7 +133,9 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 
 
 class _Numba:
-    async def prepare(self, problem: Problem) -> Run:
+    async def prepare(self, problem: Problem) -> Run | None:
+        if problem.kernel not in KERNELS:
+            return None
         function = _FUNCTIONS[problem.kernel]
         arguments = list(problem.arguments.values())
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.peers.base import PeerMissingError, Run
-from benchmarks.problems import Problem
+from benchmarks.problems import KERNELS, Problem
 
 __all__ = ("open_peer",)
 
@@ -25,7 +25,7 @@ class _Pocl:
         self._program = program
         self._queue = opencl.CommandQueue(program.context)
 
-    async def prepare(self, problem: Problem) -> Run:
+    async def prepare(self, problem: Problem) -> Run | None:
         opencl, queue = self._opencl, self._queue
         flags = opencl.mem_flags.READ_WRITE | opencl.mem_flags.USE_HOST_PTR
         buffers = {
@@ -33,6 +33,8 @@ class _Pocl:
             for name, value in problem.arguments.items()
             if isinstance(value, np.ndarray)
         }
+        if problem.kernel not in KERNELS:
+            return None
         kernel = opencl.Kernel(self._program, problem.kernel)
         kernel.set_args(*(buffers.get(name) or _scalar(value) for name, value in problem.arguments.items()))
         threads = tuple(blocks * size for blocks, size in zip(problem.grid, problem.block, strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 
 import zcuda_async as zc
 from benchmarks.peers.base import Run
-from benchmarks.problems import KERNELS_PTX, Problem
+from benchmarks.problems import KERNELS_PTX, MORE_KERNELS, MORE_PTX, Problem
 
 __all__ = ("open_peer",)
 
@@ -18,6 +18,7 @@ class _Zcuda:
     def __init__(self, device: zc.Device) -> None:
         self._device = device
         self._module = device.load_ptx(KERNELS_PTX.read_text(), "kernels.ptx")
+        self._more = device.load_ptx(MORE_PTX.read_text(), "more.ptx")
         self._stream = device.create_stream()
 
     async def prepare(self, problem: Problem) -> Run:
@@ -27,7 +28,8 @@ class _Zcuda:
             if isinstance(value, np.ndarray):
                 buffers[name] = device.allocate(value.nbytes)
                 await stream.memcpy(buffers[name], value)
-        kernel = await self._module.get_kernel(problem.kernel)
+        module = self._more if problem.kernel in MORE_KERNELS else self._module
+        kernel = await module.get_kernel(problem.kernel)
         config = zc.LaunchConfig(grid=problem.grid, block=problem.block)
         arguments = [buffers.get(name, value) for name, value in problem.arguments.items()]
 

@@ -32,15 +32,20 @@ def _dpbusd(builder: Builder, kind: Type, total: str, unsigned: str, signed: str
     return builder.call(kind, "llvm.x86.avx512.vpdpbusd.512", [(kind, total), (kind, unsigned), (kind, signed)])
 
 
+def _opaque(builder: Builder, kind: Type, value: int) -> str:
+    """A constant that LLVM does not see through: selecting a flip of sign bits in a dot product may never end."""
+    return builder.hoist(f'call {kind} asm "", "=v,0"({kind} {kind.const(value)})')
+
+
 def _mixed_signs(builder: Builder, kind: Type, a: str, b: str, c: str, signed: Sequence[bool]) -> str:
     """The instruction takes unsigned bytes on one side and signed ones on the other; 128 makes one of the other."""
     if signed[0] != signed[1]:
         return _dpbusd(builder, kind, c, b if signed[0] else a, a if signed[0] else b)
     if signed[0]:  # (a + 128) b - 128 b
-        moved = builder.binary("xor", kind, a, kind.const(_HIGH_BITS))
+        moved = builder.binary("xor", kind, a, _opaque(builder, kind, _HIGH_BITS))
         total = _dpbusd(builder, kind, c, moved, b)
         return builder.binary("sub", kind, total, _dpbusd(builder, kind, kind.const(0), kind.const(_HIGH_BITS), b))
-    moved = builder.binary("xor", kind, b, kind.const(_HIGH_BITS))  # a (b - 128) + 128 a
+    moved = builder.binary("xor", kind, b, _opaque(builder, kind, _HIGH_BITS))  # a (b - 128) + 128 a
     total = _dpbusd(builder, kind, c, a, moved)
     whole = _dpbusd(builder, kind, kind.const(0), a, kind.const(_ONES))
     return builder.binary("add", kind, total, builder.binary("shl", kind, whole, kind.const(7)))
