@@ -120,7 +120,8 @@ def sample(opcode: str) -> list[FormSpec]:
 ELSEWHERE = (
     "mov cvta ld ldu st atom red shfl vote activemask redux bar barrier trap "
     "membar fence prefetch prefetchu nanosleep brkpt pmevent griddepcontrol applypriority createpolicy discard isspacep "
-    "match elect mapa getctarank bar.result vprintf malloc free mbarrier "
+    "match elect mapa getctarank bar.result vprintf malloc free mbarrier call.out "
+    "mma wmma ldmatrix stmatrix movmatrix "
     "vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 vset2 "
     "vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 vset4"
 ).split()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+import llvmlite.binding as llvm
+
 from zcuda_async.jit.builder import Builder, Type
 from zcuda_async.jit.lower.directed import DIRECTED, directed
 from zcuda_async.jit.lower.lanewise import Compute, lanewise
@@ -106,12 +108,30 @@ def _minmax(builder: Builder, instruction: Instruction, kind: Type, args: Sequen
         values = [builder.intrinsic("fabs", kind, value) for value in args]
     value = values[0]
     for other in values[1:]:
-        value = builder.intrinsic(instruction.opcode + family, kind, value, other)
+        value = _extreme(builder, instruction.opcode, family, kind, value, other)
     if not instruction.has("xorsign"):
         return value
     bits = kind.of(f"i{kind.bits}")
     sign = builder.binary("xor", bits, *(builder.cast("bitcast", kind, arg, bits) for arg in args))
     return builder.intrinsic("copysign", kind, value, builder.cast("bitcast", bits, sign, kind))
+
+
+_LLVM_MAJOR: Final = llvm.llvm_version_info[0]
+
+
+def _extreme(builder: Builder, opcode: str, family: str, kind: Type, a: str, b: str) -> str:
+    if family == "imum" or _LLVM_MAJOR > 20:
+        return builder.intrinsic(opcode + family, kind, a, b)
+    # LLVM 20 has minimumnum and maximumnum wrong where an operand is -0: equal operands, zeros among them, by hand.
+    bits = kind.of(f"i{kind.bits}")
+    words = [builder.cast("bitcast", kind, value, bits) for value in (a, b)]
+    same = builder.binary("and" if opcode == "max" else "or", bits, *words)
+    return builder.select(
+        kind,
+        builder.compare("fcmp oeq", kind, a, b),
+        builder.cast("bitcast", bits, same, kind),
+        builder.intrinsic(opcode + "num", kind, a, b),
+    )
 
 
 def _copysign(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
