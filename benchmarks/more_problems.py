@@ -87,7 +87,7 @@ def _softmax(inputs: _Inputs) -> Problem:
 
 
 def _nearest(inputs: _Inputs) -> Problem:
-    n, k = inputs.size(1 << 19), 50
+    n, k = inputs.size(1 << 19, 64), 50
     arguments = {
         "n": n,
         "k": k,
@@ -114,7 +114,7 @@ def _gemm(inputs: _Inputs) -> Problem:
 
 
 def _mix(inputs: _Inputs) -> Problem:
-    n = inputs.size(1 << 20)
+    n = inputs.size(1 << 20, 64)
     source = inputs.random.integers(0, 1 << 32, n, dtype=np.uint32)
     return Problem("mix", {"n": n, "in": source, "out": np.zeros_like(source)}, (blocks(n, 256),), (256,), "out")
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.problems import ALL_KERNELS, make_problem
+from benchmarks.more_answers import more_answer, philox
+from benchmarks.problems import ALL_KERNELS, MORE_KERNELS, make_problem
 from benchmarks.report import draw_chart, format_figures, format_kernels
 from benchmarks.runtime_table import Figure
 
@@ -56,6 +57,23 @@ def test_problems_are_the_same_at_each_call(kernel: str) -> None:
     one, two = make_problem(kernel, 0.001), make_problem(kernel, 0.001)
     for first, second in zip(one.arguments.values(), two.arguments.values(), strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("kernel", MORE_KERNELS)
+def test_numpy_answers_what_no_launch_has_answered_yet(kernel: str) -> None:
+    problem = make_problem(kernel, 0.001)
+    expected = more_answer(problem)
+    assert expected is not None
+    assert expected.shape == problem.answer().shape
+    assert problem.is_answer(expected, expected)
+    assert not problem.is_answer(problem.answer(), expected)  # the inputs, or zeros
+
+
+def test_numpys_philox_gives_the_published_numbers() -> None:
+    zeros = philox([np.zeros(1, np.uint64)] * 4, [0, 0])
+    assert [int(word[0]) for word in zeros] == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    ones = philox([np.full(1, 0xFFFFFFFF, np.uint64)] * 4, [0xFFFFFFFF, 0xFFFFFFFF])
+    assert [int(word[0]) for word in ones] == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
 
 
 def test_a_wrong_answer_is_not_an_answer() -> None:

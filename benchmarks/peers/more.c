@@ -77,21 +77,31 @@ void stencil7(int nx, int ny, int nz, const float *restrict u, float *restrict v
         }
 }
 
+// sixteen segments at once, one in each lane
 void bitonic(unsigned *data, int segments) {
 #pragma omp parallel for schedule(static)
-    for (int b = 0; b < segments; b++) {
-        unsigned *s = data + b * 1024;
+    for (int b = 0; b < segments; b += 16) {
+        unsigned s[1024][16], *own = data + b * 1024;
+        int lanes = segments - b < 16 ? segments - b : 16;
+        memset(s, 0, sizeof s);
+        for (int i0 = 0; i0 < 1024; i0 += 16)
+            for (int l = 0; l < lanes; l++)
+                for (int i = i0; i < i0 + 16; i++) s[i][l] = own[l * 1024 + i];
         for (unsigned k = 2; k <= 1024; k *= 2)
             for (unsigned j = k / 2; j; j /= 2)
                 for (unsigned base = 0; base < 1024; base += 2 * j) {
-                    int up = (base & k) == 0;
+                    unsigned up = (base & k) == 0, low = up ? 0 : j, high = up ? j : 0;
+                    for (unsigned i = base; i < base + j; i++)
 #pragma omp simd
-                    for (unsigned i = base; i < base + j; i++) {
-                        unsigned p = s[i], q = s[i + j], low = p < q ? p : q, high = p < q ? q : p;
-                        s[i] = up ? low : high;
-                        s[i + j] = up ? high : low;
-                    }
+                        for (int l = 0; l < 16; l++) {
+                            unsigned p = s[i][l], q = s[i + j][l];
+                            s[i + low][l] = p < q ? p : q;
+                            s[i + high][l] = p < q ? q : p;
+                        }
                 }
+        for (int i0 = 0; i0 < 1024; i0 += 16)
+            for (int l = 0; l < lanes; l++)
+                for (int i = i0; i < i0 + 16; i++) own[l * 1024 + i] = s[i][l];
     }
 }
 
@@ -110,17 +120,22 @@ void softmax(int n, const float *restrict in, float *restrict out, int rows) {
     }
 }
 
+// n is a multiple of 64, here and in the hash
 void nearest(int n, int k, const float *restrict p, const float *restrict c, int *restrict label) {
-#pragma omp parallel for simd schedule(static)
-    for (int i = 0; i < n; i++) {
-        float x = p[i], y = p[n + i], z = p[2 * n + i], best = 3e38f;
-        int which = 0;
-        for (int j = 0; j < k; j++) {
-            float dx = x - c[3 * j], dy = y - c[3 * j + 1], dz = z - c[3 * j + 2], d = dx * dx + dy * dy + dz * dz;
-            which = d < best ? j : which;
-            best = d < best ? d : best;
-        }
-        label[i] = which;
+#pragma omp parallel for schedule(static)
+    for (int i0 = 0; i0 < n; i0 += 64) {
+        float best[64];
+        int which[64];
+        for (int l = 0; l < 64; l++) best[l] = 3e38f, which[l] = 0;
+        for (int j = 0; j < k; j++)
+#pragma omp simd
+            for (int l = 0; l < 64; l++) {
+                float dx = p[i0 + l] - c[3 * j], dy = p[n + i0 + l] - c[3 * j + 1], dz = p[2 * n + i0 + l] - c[3 * j + 2];
+                float d = dx * dx + dy * dy + dz * dz;
+                which[l] = d < best[l] ? j : which[l];
+                best[l] = d < best[l] ? d : best[l];
+            }
+        for (int l = 0; l < 64; l++) label[i0 + l] = which[l];
     }
 }
 
@@ -152,36 +167,44 @@ void fft1024(const float *restrict in, float *restrict out, const float *restric
     }
 }
 
+// widened once to 16 bits, so that two products go into one sum at a time
 void gemm_i8(int n, const int8_t *restrict a, const int8_t *restrict bt, int *restrict c) {
-#pragma omp parallel for schedule(static)
-    for (int i = 0; i < n; i += 4)
-        for (int j = 0; j < n; j += 4) {
-            int s[4][4] = {{0}};
-            for (int x = 0; x < 4; x++)
-                for (int y = 0; y < 4; y++) {
-                    int t = 0;
-#pragma omp simd reduction(+ : t)
-                    for (int k = 0; k < n; k++) t += (int16_t)a[(i + x) * n + k] * (int16_t)bt[(j + y) * n + k];
-                    s[x][y] = t;
-                }
-            for (int x = 0; x < 4; x++)
-                for (int y = 0; y < 4; y++) c[(i + x) * n + j + y] = s[x][y];
-        }
+    int16_t *wide = malloc(2 * sizeof *wide * n * n), *wa = wide, *wb = wide + n * n;
+#pragma omp parallel
+    {
+#pragma omp for simd schedule(static)
+        for (int i = 0; i < n * n; i++) wa[i] = a[i], wb[i] = bt[i];
+#pragma omp for schedule(static)
+        for (int i = 0; i < n; i += 4)
+            for (int j = 0; j < n; j += 4)
+#pragma GCC unroll 4
+                for (int x = 0; x < 4; x++)
+#pragma GCC unroll 4
+                    for (int y = 0; y < 4; y++) {
+                        int t = 0;
+                        for (int k = 0; k < n; k++) t += wa[(i + x) * n + k] * wb[(j + y) * n + k];
+                        c[(i + x) * n + j + y] = t;
+                    }
+    }
+    free(wide);
 }
 
 #define ROTATE(v, n) ((v) << (n) | (v) >> (32 - (n)))
 
 void mix(int n, const unsigned *restrict in, unsigned *restrict out) {
-#pragma omp parallel for simd schedule(static)
-    for (int i = 0; i < n; i++) {
-        unsigned a = in[i], b = a ^ 0x61707865u, c = i, d = 0x3320646eu;
-        for (int r = 0; r < 40; r++) {
-            a += b, d = ROTATE(d ^ a, 16);
-            c += d, b = ROTATE(b ^ c, 12);
-            a += b, d = ROTATE(d ^ a, 8);
-            c += d, b = ROTATE(b ^ c, 7);
-        }
-        out[i] = a ^ b ^ c ^ d;
+#pragma omp parallel for schedule(static)
+    for (int i0 = 0; i0 < n; i0 += 64) {
+        unsigned a[64], b[64], c[64], d[64];
+        for (int l = 0; l < 64; l++) a[l] = in[i0 + l], b[l] = a[l] ^ 0x61707865u, c[l] = i0 + l, d[l] = 0x3320646eu;
+        for (int r = 0; r < 40; r++)
+#pragma omp simd
+            for (int l = 0; l < 64; l++) {
+                a[l] += b[l], d[l] = ROTATE(d[l] ^ a[l], 16);
+                c[l] += d[l], b[l] = ROTATE(b[l] ^ c[l], 12);
+                a[l] += b[l], d[l] = ROTATE(d[l] ^ a[l], 8);
+                c[l] += d[l], b[l] = ROTATE(b[l] ^ c[l], 7);
+            }
+        for (int l = 0; l < 64; l++) out[i0 + l] = a[l] ^ b[l] ^ c[l] ^ d[l];
     }
 }
 
