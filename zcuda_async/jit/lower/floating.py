@@ -1,7 +1,8 @@
 """Floating-point arithmetic (PTX ISA 9.7.3 and 9.7.4).
 
 `add`, `mul` and `fma` are exactly rounded and never contracted, so results equal a reference bit for
-bit.  The `.approx` functions keep the error bounds that PTX states for them (see docs/ptx-math.md).
+bit.  The `.approx` functions keep the error bounds that PTX states for them (checked in
+tests/test_jit_instructions.py).
 """
 
 from __future__ import annotations
