@@ -52,7 +52,7 @@ def test_an_error_survives_pickling() -> None:
         # opcodes, modifiers, types, counts
         ("addd.s32 %r1, %r2, %r3;", 1, 8, "unknown instruction 'addd.s32'; did you mean 'add'?"),
         ("zzz;", 1, 3, "unknown instruction 'zzz'"),
-        ("mma.sync.aligned x;", 1, 16, "instruction 'mma.sync.aligned' is not supported"),
+        ("wgmma.sync.aligned x;", 1, 18, "instruction 'wgmma.sync.aligned' is not supported"),
         (
             "add.wide.s32 %r1, %r2, %r3;",
             1,

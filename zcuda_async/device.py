@@ -19,7 +19,6 @@ from zcuda_async.memory.arena import Arena
 from zcuda_async.memory.buffer import Buffer, PinnedBuffer
 from zcuda_async.module import Module, decode_ptx
 from zcuda_async.options import DeviceLimits, DeviceProperties, EventOptions, MemoryInfo, StreamOptions
-from zcuda_async.ptx.linker import join_texts
 from zcuda_async.services import PrintTarget, TextWriter
 from zcuda_async.stream import Stream
 from zcuda_async.threads import import_in_thread
@@ -464,6 +463,8 @@ class Device:
         if not sources:
             raise ValueError("link_ptx takes at least one text; pass {file name: text}")
         texts = {file: decode_ptx(text, file) for file, text in sources.items()}
+        from zcuda_async.ptx.linker import join_texts
+
         return Module(self._context, join_texts(texts), name)
 
     # -- waiting ------------------------------------------------------------------------------------------
