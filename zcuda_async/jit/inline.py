@@ -138,7 +138,7 @@ class _Expansion:
         self.is_kernel = is_kernel
         self.called: dict[str, None] = {}
         self.body: list[Item] = []
-        self.variables: list[Variable] = []
+        self.variables: dict[str, Variable] = {}
         self.count = 0
 
     def expand(self, function: Function, renaming: _Renaming, end: Label | None, stack: tuple[str, ...]) -> None:
@@ -195,8 +195,7 @@ class _Expansion:
             if variable.space in ("local", "param"):
                 symbols[variable.name] = variable.name + suffix
                 variable = replace(variable, name=variable.name + suffix)  # noqa: PLW2901
-            if all(variable.name != other.name for other in self.variables):
-                self.variables.append(variable)
+            self.variables.setdefault(variable.name, variable)
         saved = self._save_stack(call, callee)
         self.expand(callee, _Renaming(suffix, symbols), Label(f"body{suffix}"), (*stack, callee.name))
         self.body.append(Label(f"body{suffix}"))
@@ -253,7 +252,7 @@ class _Expansion:
         returns, arguments = call.operands[0], call.operands[2]
         assert isinstance(returns, VectorOperand)
         assert isinstance(arguments, VectorOperand)
-        sizes = {variable.name: variable.size for variable in self.variables if variable.space == "param"}
+        sizes = {variable.name: variable.size for variable in self.variables.values() if variable.space == "param"}
 
         def agrees(params: tuple[Param, ...], operands: tuple[Operand, ...]) -> bool:
             if len(params) != len(operands):
@@ -277,7 +276,7 @@ class _Expansion:
         area = f"area~{self.count}"
         params = (*targets[0].params, *targets[0].returns) if targets else ()
         offsets, size = argument_offsets(params)
-        self.variables.append(Variable(area, "local", "b8", size, 16, call.span))
+        self.variables[area] = Variable(area, "local", "b8", size, 16, call.span)
         for param, operand, offset in zip(params, arguments.elements, offsets, strict=False):
             self._copy(plain, param, operand, Symbol(area, offset), is_result=False)
         self.called.update((function.name, None) for function in targets)
@@ -357,7 +356,7 @@ class _Expansion:
             raise RefusedCallError(call, "an argument must be a .param variable, a register or a number")
         name = f"argument~{len(self.variables)}"
         size = TYPE_BITS[kind] // 8
-        self.variables.append(Variable(name, "param", kind, size, size, call.span))
+        self.variables[name] = Variable(name, "param", kind, size, size, call.span)
         return name
 
     def _argument(self, call: Instruction, operand: Operand, kind: str) -> str:
@@ -470,14 +469,14 @@ def expand_calls(module: Module, kernel: Function) -> Program:
 def _expand_function(module: Module, graph: CallGraph, function: Function) -> tuple[Function, list[str]]:
     """A function with its calls expanded, and the functions that it calls nevertheless."""
     expansion = _Expansion(module, graph, is_kernel=function.is_entry)
-    expansion.variables += function.variables
+    expansion.variables |= {variable.name: variable for variable in function.variables}
     if graph.may_exit and not function.is_entry:
         first = _first_call(function)
         expansion.body.append(
             _store(replace(first, guard=None, second_destination=None), Address(Symbol(EXITED)), Immediate(0), "b32")
         )
     expansion.expand(function, _Renaming("", {}), None, (function.name,))
-    body, variables = place_parameters(expansion.body, expansion.variables)
+    body, variables = place_parameters(expansion.body, list(expansion.variables.values()))
     return replace(function, body=tuple(body), variables=tuple(variables)), list(expansion.called)
 
 

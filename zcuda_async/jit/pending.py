@@ -18,8 +18,9 @@ the loop); at the end of the layout everybody who still waits gets another turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from zcuda_async.jit.cfg import EXIT, Block, ControlFlow, is_warp_barrier
 from zcuda_async.jit.sync import is_block_wide
@@ -49,8 +50,7 @@ class Pending:
     def waiting(self, index: int) -> list[int]:
         """Blocks that lanes may be waiting for (at a barrier included) while block `index` runs."""
         count = len(self.flow.blocks)
-        state = self.body[index] or 0
-        return [bit % count for bit in range(3 * count) if state >> bit & 1]
+        return [bit % count for bit in _places((self.body[index] or 0) & (self.gone - 1))]
 
     def is_full(self, index: int) -> bool:
         """Whether every lane of the group is known to be in the block when it runs."""
@@ -71,7 +71,7 @@ class Pending:
 
     def behind(self) -> list[int]:
         """Heads of spin loops in which lanes may still be when nobody else can go on."""
-        return [block for block in range(len(self.flow.blocks)) if self.end >> block & 1]
+        return list(_places(self.end & ((1 << len(self.flow.blocks)) - 1)))
 
     def resumed(self, level: int) -> list[int]:
         """Blocks that lanes go on to after a barrier they reached while others were elsewhere.
@@ -79,22 +79,32 @@ class Pending:
         `level` is 1 for CTA barriers, 2 for warp barriers.
         """
         count = len(self.flow.blocks)
-        return [block for block in range(count) if self.end >> (level * count + block) & 1]
+        return list(_places(self.end >> level * count & ((1 << count) - 1)))
 
 
 def _may_jump(flow: ControlFlow, index: int, target: int, state: int) -> bool:
     if target == EXIT:
         return state & ((1 << (3 * len(flow.blocks))) - 1) == 0
-    waiting = [b for b in range(len(flow.blocks)) if state >> b & 1 and b != target]
     regions = flow.regions
     if target <= index and target in flow.spins:
         return False
-    # Lanes left behind in a spin loop get their turn at the end, wherever the others jump.
-    waiting = [b for b in waiting if not (b in flow.spins and regions[b] < min(index, target))]
+    waiting = state & ~(1 << target)
+    for head in flow.spins:  # lanes left behind in a spin loop get their turn at the end, wherever the others jump
+        if regions[head] < min(index, target):
+            waiting &= ~(1 << head)
     if target > index:
-        return all(b > target or (b <= index and regions.get(b, -1) >= target) for b in waiting)
+        passed = waiting & ((1 << target) - 1)
+        return all(block <= index and regions.get(block, -1) >= target for block in _places(passed))
     last = regions[target]
-    return all(b > last or (b < target and regions.get(b, -1) >= last) for b in waiting)
+    passed = waiting & ((1 << last + 1) - 1)
+    return all(block < target and regions.get(block, -1) >= last for block in _places(passed))
+
+
+def _places(bits: int) -> Iterator[int]:
+    """The places of the bits that are set, lowest first."""
+    while bits:
+        yield _lowest(bits)
+        bits &= bits - 1
 
 
 def _lowest(bits: int) -> int:
@@ -121,7 +131,12 @@ class _Finder:
         self.after: list[int | None] = [None] * count
         self.end = 0
         self.partly = bool(flow.spins) or any(_may_part(block) for block in flow.blocks)
-        self.work: list[tuple[str, int]] = []
+        self.ending: dict[int, list[int]] = {}
+        for head, last in sorted(flow.regions.items(), reverse=True):
+            self.ending.setdefault(last, []).append(head)
+        # The lowest block first: by the time a later one is looked at, all that flows into it has been joined.
+        self.work: list[tuple[int, str]] = []
+        self.queued: set[tuple[int, str]] = set()
         self.enter("body", 0, self.gone if partial else 0)
 
     def enter(self, kind: str, index: int, state: int) -> None:
@@ -130,12 +145,14 @@ class _Finder:
         new = state if old is None else old | state
         if new != old:
             states[index] = new
-            self.work.append((kind, index))
+            if (index, kind) not in self.queued:
+                self.queued.add((index, kind))
+                heappush(self.work, (index, kind))
 
     def pass_end(self, index: int, state: int) -> None:
         """Go on after block `index` in layout order."""
         self.after[index] = (self.after[index] or 0) | state
-        for head in self.flow.heads_ending_at(index):
+        for head in self.ending.get(index, ()):
             if state >> head & 1:
                 self.enter("body", head, state & ~(1 << head))
                 if head not in self.flow.spins:
@@ -197,7 +214,8 @@ class _Finder:
 
     def run(self) -> Pending:
         while self.work:
-            kind, index = self.work.pop()
+            index, kind = heappop(self.work)
+            self.queued.remove((index, kind))
             state = (self.body if kind == "body" else self.check)[index]
             assert state is not None
             (self.run_body if kind == "body" else self.run_check)(index, state)
