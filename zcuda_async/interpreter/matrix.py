@@ -12,26 +12,26 @@ from fractions import Fraction
 from typing import Final
 
 from zcuda_async.interpreter import exact
+from zcuda_async.interpreter.addressing import Place
 from zcuda_async.interpreter.bits import mask, number
 from zcuda_async.interpreter.exact import FORMATS, Value
-from zcuda_async.interpreter.memory import access, space_of
-from zcuda_async.interpreter.operands import address_of, reader, writer
-from zcuda_async.interpreter.thread import AtWarp, MemoryFaultError, Step, Thread, Wait, line_of
-from zcuda_async.ptx.ir import Address, Immediate, Instruction, Operand, Symbol
+from zcuda_async.interpreter.operands import reader, writer
+from zcuda_async.interpreter.thread import AtWarp, Step, Thread, Wait
+from zcuda_async.ptx.ir import Instruction
 from zcuda_async.ptx.matrix import ELEMENT_BITS, Fragment, elements_of, fragment_of, product_of
 
 __all__ = ("MATRIX_STEPS",)
 
 _WARP: Final = 32
 _ALL: Final = 0xFFFFFFFF
-Place = tuple[int, int]
+Cell = tuple[int, int]
 Lanes = Mapping[int, tuple[int, ...]]
 
 
 # ---------------------------------------------------------------------- where elements are
 
 
-def _place(fragment: Fragment, role: str, lane: int, register: int, element: int) -> Place:
+def _place(fragment: Fragment, role: str, lane: int, register: int, element: int) -> Cell:
     """(row, column) of one element of an ``mma`` fragment."""
     group, thread = divmod(lane, 4)
     each = fragment.per_register
@@ -46,19 +46,19 @@ def _place(fragment: Fragment, role: str, lane: int, register: int, element: int
     return group + 8 * (index // 2), 2 * thread + index % 2
 
 
-def _linear(fragment: Fragment, _: str, lane: int, register: int, element: int) -> Place:
+def _linear(fragment: Fragment, _: str, lane: int, register: int, element: int) -> Cell:
     """The same for ``wmma``: numbered through, and beginning again where there are more places than elements."""
     at = (register * _WARP + lane) * fragment.per_register + element
     return divmod(at % (fragment.rows * fragment.columns), fragment.columns)
 
 
-Where = Callable[[Fragment, str, int, int, int], Place]
+Where = Callable[[Fragment, str, int, int, int], Cell]
 
 
-def _matrix(fragment: Fragment, role: str, lanes: Lanes, first: int, where: Where) -> dict[Place, int]:
+def _matrix(fragment: Fragment, role: str, lanes: Lanes, first: int, where: Where) -> dict[Cell, int]:
     """The element codes, from each lane's operands `first` on."""
     bits, each = ELEMENT_BITS[fragment.type], fragment.per_register
-    found: dict[Place, int] = {}
+    found: dict[Cell, int] = {}
     for lane, operands in lanes.items():
         for register in range(fragment.registers):
             word = operands[first + register]
@@ -67,7 +67,7 @@ def _matrix(fragment: Fragment, role: str, lanes: Lanes, first: int, where: Wher
     return found
 
 
-def _registers(fragment: Fragment, codes: Mapping[Place, int], lane: int, where: Where) -> tuple[int, ...]:
+def _registers(fragment: Fragment, codes: Mapping[Cell, int], lane: int, where: Where) -> tuple[int, ...]:
     bits, each = ELEMENT_BITS[fragment.type], fragment.per_register
     return tuple(
         sum(codes[where(fragment, "d", lane, register, element)] << element * bits for element in range(each))
@@ -137,8 +137,8 @@ def _product_step(instruction: Instruction, place: int, _: Mapping[str, int]) ->
 
 
 def _multiply(
-    instruction: Instruction, a: Mapping[Place, int], b: Mapping[Place, int], c: Mapping[Place, int]
-) -> dict[Place, int]:
+    instruction: Instruction, a: Mapping[Cell, int], b: Mapping[Cell, int], c: Mapping[Cell, int]
+) -> dict[Cell, int]:
     what = product_of(instruction)
     rows = [[a[i, k] for k in range(what.k)] for i in range(what.m)]
     columns = [[b[k, j] for k in range(what.k)] for j in range(what.n)]
@@ -190,30 +190,8 @@ def _at_warp(
 # ---------------------------------------------------------------------- memory
 
 
-def _address(operand: Operand) -> Callable[[Thread], int]:
-    assert isinstance(operand, Address)
-    base, offset = operand.base, operand.offset
-    if isinstance(base, Symbol):
-        return lambda thread: address_of(thread, base.name) + base.offset + offset
-    if isinstance(base, Immediate):
-        return lambda _: int(base.value) + offset
-    read = reader(base, base.type)
-    return lambda thread: read(thread) + offset & mask(64)
-
-
-def _space(instruction: Instruction, operand: Operand) -> str:
-    named = isinstance(operand, Address) and isinstance(operand.base, Symbol)
-    return space_of(instruction) or ("shared" if named else "")
-
-
-def _move(
-    instruction: Instruction, thread: Thread, operand: Operand, address: int, size: int, data: bytes | None
-) -> int:
-    try:
-        found = access(thread, _space(instruction, operand), address, size, data)
-    except (IndexError, ValueError) as error:
-        raise MemoryFaultError(f"{line_of(instruction)}: {error}") from None
-    return int.from_bytes(found, "little")
+def _number(where: Place, thread: Thread, address: int, size: int) -> int:
+    return int.from_bytes(where.load(thread, address, size), "little")
 
 
 def _cells(instruction: Instruction, lane: int, register: int) -> list[tuple[int, int, int]]:
@@ -230,21 +208,21 @@ def _addresses(lanes: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
 
 
 def _load_matrix_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> Step:
-    destination, where = instruction.operands
+    destination, where = instruction.operands[0], Place(instruction, instruction.operands[1])
     writers = [writer(each, "b32") for each in elements_of(destination)]
 
     def finish(thread: Thread, rows: tuple[int, ...]) -> None:
         for register, write in enumerate(writers):
             word = 0
             for row, offset, shift in _cells(instruction, thread.lane, register):
-                word |= _move(instruction, thread, where, rows[row] + offset, 2, None) << shift
+                word |= _number(where, thread, rows[row] + offset, 2) << shift
             write(thread, word)
 
-    return _exchange_addresses(place, _address(where), finish)
+    return _exchange_addresses(place, where.address, finish)
 
 
 def _store_matrix_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> Step:
-    where, source = instruction.operands
+    where, source = Place(instruction, instruction.operands[0]), instruction.operands[1]
     readers = [reader(each, "b32") for each in elements_of(source)]
 
     def finish(thread: Thread, rows: tuple[int, ...]) -> None:
@@ -252,9 +230,9 @@ def _store_matrix_step(instruction: Instruction, place: int, _: Mapping[str, int
             word = read(thread)
             for row, offset, shift in _cells(instruction, thread.lane, register):
                 half = (word >> shift & 0xFFFF).to_bytes(2, "little")
-                _move(instruction, thread, where, rows[row] + offset, 2, half)
+                where.store(thread, rows[row] + offset, half)
 
-    return _exchange_addresses(place, _address(where), finish)
+    return _exchange_addresses(place, where.address, finish)
 
 
 def _exchange_addresses(
@@ -282,10 +260,10 @@ def _wmma_step(instruction: Instruction, place: int, labels: Mapping[str, int]) 
         return _product_step(instruction, place, labels)
     fragment = fragment_of(instruction)
     is_load = instruction.has("load")
-    where, registers = instruction.operands[1 if is_load else 0], instruction.operands[0 if is_load else 1]
+    registers, pointer = instruction.operands[:2] if is_load else reversed(instruction.operands[:2])
+    where = Place(instruction, pointer)
     kind = "b64" if fragment.type == "f64" else "b32"
     bits = ELEMENT_BITS[fragment.type]
-    address = _address(where)
     dense = fragment.columns if instruction.has("row") else fragment.rows
     stride = reader(instruction.operands[2], "u32") if len(instruction.operands) > 2 else lambda _: dense
     reads = [reader(each, kind) for each in elements_of(registers)]
@@ -294,14 +272,14 @@ def _wmma_step(instruction: Instruction, place: int, labels: Mapping[str, int]) 
     def cell(thread: Thread, register: int, element: int) -> int:
         row, column = _linear(fragment, "", thread.lane, register, element)
         major, minor = (row, column) if instruction.has("row") else (column, row)
-        return address(thread) + (major * stride(thread) + minor) * (bits // 8)
+        return where.address(thread) + (major * stride(thread) + minor) * (bits // 8)
 
     def load(thread: Thread, _: tuple[int, ...]) -> None:
         for register, write in enumerate(writes):
             word = 0
             for element in range(fragment.per_register):
                 at = cell(thread, register, element)
-                word |= _move(instruction, thread, where, at, bits // 8, None) << element * bits
+                word |= _number(where, thread, at, bits // 8) << element * bits
             write(thread, word)
 
     def store(thread: Thread, _: tuple[int, ...]) -> None:
@@ -309,7 +287,7 @@ def _wmma_step(instruction: Instruction, place: int, labels: Mapping[str, int]) 
             word = read(thread)
             for element in range(fragment.per_register):
                 data = (word >> element * bits & mask(bits)).to_bytes(bits // 8, "little")
-                _move(instruction, thread, where, cell(thread, register, element), bits // 8, data)
+                where.store(thread, cell(thread, register, element), data)
 
     finish = load if is_load else store
     return lambda thread: AtWarp(place, _ALL, (), lambda lanes: dict.fromkeys(lanes, ()), finish)

@@ -6,33 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from zcuda_async.interpreter.bits import mask
-from zcuda_async.interpreter.memory import access, space_of
-from zcuda_async.interpreter.operands import address_of, reader, writer
-from zcuda_async.interpreter.thread import InterpreterError, MemoryFaultError, Thread, line_of
-from zcuda_async.ptx.ir import Address, Immediate, Instruction, Operand, Sink, Symbol
+from zcuda_async.interpreter.addressing import Place
+from zcuda_async.interpreter.operands import reader, writer
+from zcuda_async.interpreter.thread import InterpreterError, Thread, line_of
+from zcuda_async.ptx.ir import Immediate, Instruction, Operand, Sink
 
 __all__ = ("copy_step", "mbarrier_step")
 
 Step = Callable[[Thread], None]
-
-
-def _address(operand: Operand) -> Callable[[Thread], int]:
-    assert isinstance(operand, Address)
-    base, offset = operand.base, operand.offset
-    if isinstance(base, Symbol):
-        return lambda thread: address_of(thread, base.name) + base.offset + offset
-    if isinstance(base, Immediate):
-        return lambda _: int(base.value) + offset
-    read = reader(base, base.type)
-    return lambda thread: read(thread) + offset & mask(64)
-
-
-def _move(instruction: Instruction, thread: Thread, space: str, address: int, size: int, data: bytes | None) -> bytes:
-    try:
-        return access(thread, space, address, size, data)
-    except (IndexError, ValueError) as error:
-        raise MemoryFaultError(f"{line_of(instruction)}: {error}") from None
 
 
 # ---------------------------------------------------------------------- copies
@@ -55,16 +36,16 @@ def copy_step(instruction: Instruction, place: int, labels: Mapping[str, int]) -
     if instruction.has("L2::cache_hint"):
         rest = rest[:-1]
     used = reader(rest[0], "u32") if rest else None
-    target, origin = _address(to), _address(source)
+    target, origin = Place(instruction, to, "shared"), Place(instruction, source, "global")
 
     def step(thread: Thread) -> None:
         count = size if used is None else min(used(thread), size)
-        where = origin(thread)
+        start = origin.address(thread)
         if count == size:
-            data = _move(instruction, thread, "global", where, size, None)
+            data = origin.load(thread, start, size)
         else:
-            data = b"".join(_move(instruction, thread, "global", where + at, 1, None) for at in range(count))
-        _move(instruction, thread, "shared", target(thread), size, data + bytes(size - count))
+            data = b"".join(origin.load(thread, start + at, 1) for at in range(count))
+        target.store(thread, target.address(thread), data + bytes(size - count))
 
     return step
 
@@ -109,19 +90,16 @@ def mbarrier_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> St
         read, write = reader(instruction.operands[1], "b64"), writer(instruction.operands[0], "u32")
         return lambda thread: write(thread, read(thread) & 0xFFFFF)
     has_result = any(map(instruction.has, (*_ARRIVALS, "test_wait", "try_wait")))
-    where = instruction.operands[1 if has_result else 0]
+    where = Place(instruction, instruction.operands[1 if has_result else 0])
     rest = instruction.operands[2 if has_result else 1 :]
-    address, space = _address(where), space_of(instruction)
-    if isinstance(where, Address) and isinstance(where.base, Symbol):
-        space = "shared"
     change = _change_of(instruction, rest)
 
     def step(thread: Thread) -> None:
-        place = address(thread)
-        word = int.from_bytes(_move(instruction, thread, space, place, 8, None), "little")
+        place = where.address(thread)
+        word = int.from_bytes(where.load(thread, place, 8), "little")
         new = change(thread, word)
         if new is not None:
-            _move(instruction, thread, space, place, 8, new.to_bytes(8, "little"))
+            where.store(thread, place, new.to_bytes(8, "little"))
 
     return step
 

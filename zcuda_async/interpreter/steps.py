@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from zcuda_async.interpreter.addressing import Place
 from zcuda_async.interpreter.bits import Factory, is_float, mask, number
 from zcuda_async.interpreter.calls import call_step, ret_step
 from zcuda_async.interpreter.compare import COMPARE
@@ -13,8 +14,8 @@ from zcuda_async.interpreter.floating import FLOATING
 from zcuda_async.interpreter.integer import INTEGER
 from zcuda_async.interpreter.matrix import MATRIX_STEPS
 from zcuda_async.interpreter.mbarrier import copy_step, mbarrier_step
-from zcuda_async.interpreter.memory import LOCAL_WINDOW, PARAM_WINDOW, access, space_of, update_of
-from zcuda_async.interpreter.operands import address_of, place_of, reader, writer
+from zcuda_async.interpreter.memory import LOCAL_WINDOW, PARAM_WINDOW, space_of, update_of
+from zcuda_async.interpreter.operands import reader, writer
 from zcuda_async.interpreter.spaces import CACHE_POLICY, isspacep_step
 from zcuda_async.interpreter.thread import (
     AtBarrier,
@@ -32,7 +33,7 @@ from zcuda_async.interpreter.thread import (
 )
 from zcuda_async.interpreter.video import VIDEO
 from zcuda_async.interpreter.warp import EXCHANGES
-from zcuda_async.ptx.ir import Address, Immediate, Instruction, Label, Operand, Symbol, VectorOperand
+from zcuda_async.ptx.ir import Instruction, Label, Operand, VectorOperand
 from zcuda_async.ptx.table import form_of
 from zcuda_async.ptx.table_syntax import TYPE_WIDTHS
 
@@ -146,39 +147,6 @@ def _carry_step(instruction: Instruction) -> Step:
 # ---------------------------------------------------------------------- memory
 
 
-def _address(operand: Operand) -> Reader:
-    assert isinstance(operand, Address)
-    base, offset = operand.base, operand.offset
-    if isinstance(base, Symbol):
-        return lambda thread: address_of(thread, base.name) + base.offset + offset
-    if isinstance(base, Immediate):
-        return lambda _: int(base.value) + offset
-    read, ones = reader(base, base.type), mask(TYPE_WIDTHS[base.type])
-    return lambda thread: (read(thread) + offset) & ones
-
-
-def _space(instruction: Instruction, operand: Operand) -> str:
-    """The space of an access; a variable's own where the instruction names none."""
-    return space_of(instruction) or ("symbol" if isinstance(getattr(operand, "base", None), Symbol) else "")
-
-
-def _access(
-    instruction: Instruction, thread: Thread, space: str, address: int, size: int, data: bytes | None = None
-) -> bytes:
-    """A checked access."""
-    try:
-        return access(thread, space, address & mask(64), size, data)
-    except (IndexError, ValueError) as error:
-        raise MemoryFaultError(f"{line_of(instruction)}: {error}") from None
-
-
-def _place_in(thread: Thread, space: str, operand: Operand) -> str:
-    if space != "symbol":
-        return space
-    assert isinstance(operand, Address)
-    return place_of(thread, getattr(operand.base, "name", ""))[0]
-
-
 def _elements(operand: Operand) -> tuple[Operand, ...]:
     return operand.elements if isinstance(operand, VectorOperand) else (operand,)
 
@@ -186,12 +154,11 @@ def _elements(operand: Operand) -> tuple[Operand, ...]:
 def _load_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
     kind = instruction.types[0]
     size = TYPE_WIDTHS[kind] // 8
-    where = instruction.operands[1]
-    space, address = _space(instruction, where), _address(where)
+    where = Place(instruction, instruction.operands[1])
     writers = [writer(element, kind) for element in _elements(instruction.operands[0])]
 
     def step(thread: Thread) -> None:
-        data = _access(instruction, thread, _place_in(thread, space, where), address(thread), size * len(writers))
+        data = where.load(thread, where.address(thread), size * len(writers))
         for at, write in enumerate(writers):
             write(thread, int.from_bytes(data[at * size : (at + 1) * size], "little"))
 
@@ -201,13 +168,12 @@ def _load_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
 def _store_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
     kind = instruction.types[0]
     size = TYPE_WIDTHS[kind] // 8
-    where = instruction.operands[0]
-    space, address = _space(instruction, where), _address(where)
+    where = Place(instruction, instruction.operands[0])
     readers = [reader(element, kind) for element in _elements(instruction.operands[1])]
 
     def step(thread: Thread) -> None:
         data = b"".join(read(thread).to_bytes(size, "little") for read in readers)
-        _access(instruction, thread, _place_in(thread, space, where), address(thread), len(data), data)
+        where.store(thread, where.address(thread), data)
 
     return step
 
@@ -218,8 +184,7 @@ def _atomic_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Ste
     kind = instruction.types[0]
     size = TYPE_WIDTHS[kind] // 8
     at = 1 if has_result else 0
-    where = instruction.operands[at]
-    space, address = _space(instruction, where), _address(where)
+    where = Place(instruction, instruction.operands[at])
     count = 2 if instruction.has("cas") else 1
     columns = [
         [reader(element, kind) for element in _elements(operand)]
@@ -229,12 +194,13 @@ def _atomic_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Ste
     update = update_of(instruction)
 
     def step(thread: Thread) -> None:
-        place, to = _place_in(thread, space, where), address(thread)
+        to = where.address(thread)
         rows = [[read(thread) for read in row] for row in zip(*columns, strict=True)]
         olds = []
         for index, row in enumerate(rows):
-            old = int.from_bytes(_access(instruction, thread, place, to + index * size, size), "little")
-            _access(instruction, thread, place, to + index * size, size, update(old, *row).to_bytes(size, "little"))
+            at = to + index * size
+            old = int.from_bytes(where.load(thread, at, size), "little")
+            where.store(thread, at, update(old, *row).to_bytes(size, "little"))
             olds.append(old)
         for write, old in zip(writers, olds, strict=False):
             write(thread, old)
