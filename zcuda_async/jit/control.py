@@ -16,6 +16,7 @@ from zcuda_async.jit.lower import lowering_of
 from zcuda_async.jit.lower.barrier import Barriers, state_field
 from zcuda_async.jit.lower.faults import DEADLOCK, raise_fault
 from zcuda_async.jit.lower.group import Group
+from zcuda_async.jit.lower.members import warp_bits
 from zcuda_async.jit.sync import Waiting, is_block_wide
 from zcuda_async.ptx.ir import Instruction
 
@@ -284,10 +285,7 @@ class GroupCode:
             first = part - part % per_warp
             bits = "0"
             for each in blockers:
-                for index in range(per_warp):
-                    narrow = builder.op(f"zext i{group.lanes} {group.mask_bits(each[first + index])} to i32")
-                    shifted = builder.op(f"shl i32 {narrow}, {index * group.lanes}")
-                    bits = builder.op(f"or i32 {bits}, {shifted}")
+                bits = builder.op(f"or i32 {bits}, {warp_bits(group, each[first : first + per_warp])}")
             members = builder.op(f"load {kind}, ptr {self.members[block][part]}")
             absent = builder.binary("and", kind, members, builder.splat(kind, bits))
             met.append(group.both(mask, builder.compare("icmp eq", kind, absent, kind.const(0))))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.blockstate import STATE_FIELDS, entry_offset, result_offset
 from zcuda_async.jit.builder import Type
+from zcuda_async.jit.lower.members import lane_mask, take_turns, warp_bits
 from zcuda_async.jit.shapes import UNIFORM, VARYING
 from zcuda_async.jit.sync import CLUSTER_BARRIER, RESULT, barrier_operands, is_block_wide
 from zcuda_async.ptx.ir import Guard, Immediate, Instruction, Register
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
     from zcuda_async.jit.lower.group import Group
 
-__all__ = ("ARRIVALS", "BARRIER", "Barriers", "Site", "state_field")
+__all__ = ("BARRIER", "Barriers", "Site", "state_field")
 
 Masks = Sequence[str] | None
 _WARP: Final = 32
@@ -161,32 +162,23 @@ class Barriers:
 
         names = whole(name)
         counts = whole(count) if count is not None else vector.const(0)
-        voters = self._warp_bits([self._voting(barrier, vote, part) for part in parts]) if vote is not None else "0"
-        alive = self._warp_bits([self._load_mask(self._alive[part]) for part in parts])
-        here = self._warp_bits([masks[part] for part in parts]) if masks is not None else alive
-        left = builder.alloca("i32", 4)
-        builder.line(f"store i32 {here}, ptr {left}")
-        head, turn, done = (builder.block_name(hint) for hint in ("arrivals", "arrival", "arrived"))
-        builder.line(f"br label %{head}")
-        builder.label(head)
-        rest = builder.op(f"load i32, ptr {left}")
-        builder.line(f"br i1 {builder.op(f'icmp eq i32 {rest}, 0')}, label %{done}, label %{turn}")
-        builder.label(turn)
-        lane = builder.call("i32", "llvm.cttz.i32", [("i32", rest), ("i1", "true")])
-        own = group.lane_of(vector, names, lane)
-        same = builder.compare("icmp eq", vector, names, builder.splat(vector, own))
-        bits = builder.op(f"and i32 {rest}, {builder.op(f'bitcast <{_WARP} x i1> {same} to i32')}")
-        wanted = group.lane_of(vector, counts, lane)
-        n = self._weight(bits, alive, wanted)
-        trues = self._popcount(builder.op(f"and i32 {bits}, {voters}"))
-        falses = builder.op(f"sub i32 {self._popcount(bits)}, {trues}") if vote is not None else "0"
-        masked = builder.op(f"and i32 {own}, 15")
-        generation = self._call_arrive(masked, wanted, n, trues, falses)
+        voters = warp_bits(group, [self._voting(barrier, vote, part) for part in parts]) if vote is not None else "0"
+        alive = warp_bits(group, [self._load_mask(self._alive[part]) for part in parts])
+        here = warp_bits(group, [masks[part] for part in parts]) if masks is not None else alive
+
+        def turn(lane: str) -> tuple[str, list[str]]:
+            own = builder.op(f"and i32 {group.lane_of(vector, names, lane)}, 15")
+            same = builder.compare("icmp eq", vector, names, builder.splat(vector, group.lane_of(vector, names, lane)))
+            bits = builder.op(f"and i32 {here}, {builder.op(f'bitcast <{_WARP} x i1> {same} to i32')}")
+            wanted = group.lane_of(vector, counts, lane)
+            trues = self._popcount(builder.op(f"and i32 {bits}, {voters}"))
+            falses = builder.op(f"sub i32 {self._popcount(bits)}, {trues}") if vote is not None else "0"
+            generation = self._call_arrive(own, wanted, self._weight(bits, alive, wanted), trues, falses)
+            return bits, [builder.splat(vector, generation), builder.splat(vector, own)]
+
+        generations, own_names = take_turns(group, here, (vector, vector), turn)
         if site is not None:
-            self._remember(site, parts, bits, masked, generation)
-        builder.line(f"store i32 {builder.op(f'xor i32 {rest}, {bits}')}, ptr {left}")
-        builder.line(f"br label %{head}")
-        builder.label(done)
+            self._remember(site, parts, here, generations, own_names)
 
     def _voting(self, barrier: Instruction, vote: int, part: int) -> str:
         register = barrier.operands[vote]
@@ -203,30 +195,22 @@ class Barriers:
         extra = builder.op(f"select i1 {builder.op(f'and i1 {stands}, {counted}')}, i32 {gone}, i32 0")
         return builder.op(f"add i32 {self._popcount(bits)}, {extra}")
 
-    def _remember(self, site: Site, parts: range, bits: str, name: str, generation: str) -> None:
+    def _remember(self, site: Site, parts: range, here: str, generations: str, names: str) -> None:
         builder, lanes = self.group.builder, self.group.lanes
-        kind = self.group.vector("i32")
+        whole, kind = Type("i32", _WARP), self.group.vector("i32")
+        came = lane_mask(self.group, here)
         for index, part in enumerate(parts):
-            own = builder.op(f"trunc i32 {builder.op(f'lshr i32 {bits}, {index * lanes}')} to i{lanes}")
-            mask = builder.op(f"bitcast i{lanes} {own} to {self.group.vector('i1')}")
-            for slot, value in ((site.generations[part], generation), (site.names[part], name)):
+            mask = builder.slice(whole.of("i1"), came, index * lanes, lanes)
+            for slot, values in ((site.generations[part], generations), (site.names[part], names)):
                 old = builder.op(f"load {kind}, ptr {slot}")
-                new = builder.select(kind, mask, builder.splat(kind, value), old)
-                builder.line(f"store {kind} {new}, ptr {slot}")
+                value = builder.slice(whole, values, index * lanes, lanes)
+                builder.line(f"store {kind} {builder.select(kind, mask, value, old)}, ptr {slot}")
 
     def _popcount(self, bits: str) -> str:
         return self.group.builder.intrinsic("ctpop", _I32, bits)
 
     def _load_mask(self, slot: str) -> str:
         return self.group.builder.op(f"load {self.group.vector('i1')}, ptr {slot}")
-
-    def _warp_bits(self, masks: Sequence[str]) -> str:
-        builder, total = self.group.builder, "0"
-        for index, mask in enumerate(masks):
-            bits = builder.cast("zext", Type(f"i{self.group.lanes}"), self.group.mask_bits(mask), _I32)
-            shifted = builder.op(f"shl i32 {bits}, {index * self.group.lanes}") if index else bits
-            total = builder.op(f"or i32 {total}, {shifted}")
-        return total
 
     # ------------------------------------------------------------------ going on
 
@@ -331,4 +315,3 @@ def result(group: Group, instruction: Instruction) -> None:
 
 
 BARRIER: Final[dict[str, Lowering]] = {"bar": arrive, "barrier": arrive, RESULT: result}
-ARRIVALS: Final = frozenset({"bar", "barrier"})
