@@ -118,7 +118,7 @@ _WMMA: Final = (
     _wmma("dtype.ctype", shapes=_WIDE, dtype="f16 f32", ctype="f16 f32"),
     _wmma("f32.bf16.bf16.f32", shapes=_WIDE),
     _wmma("f32.tf32.tf32.f32", shapes="m16n16k8"),
-    _wmma("f64.f64.f64.f64", shapes="m8n8k4", extra=".rnd", rnd="rn rz rm rp"),
+    _wmma("f64.f64.f64.f64", shapes="m8n8k4", extra="{.rnd}", rnd="rn rz rm rp"),
     _wmma("s32.atype.btype.s32", shapes=_WIDE, extra="{.satfinite}", atype="s8 u8", btype="s8 u8"),
 )
 
