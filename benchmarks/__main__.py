@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure, print two tables, optionally write JSON and a chart."""
+"""``python -m benchmarks``: measure, print three tables, optionally write JSON and a chart."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import anyio
 
+from benchmarks.compile_table import CompileTimes, format_compile_times, measure_compiling
 from benchmarks.kernel_table import KernelTimes, measure_kernels
 from benchmarks.peers import PEERS
 from benchmarks.problems import ALL_KERNELS, KERNELS, MORE_KERNELS
@@ -39,7 +40,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         help="the first eight kernels, twelve more, or all (default core)",
     )
     parser.add_argument("--peer", action="append", choices=PEERS, help="may be repeated; default: all that are here")
-    parser.add_argument("--only", choices=("kernels", "runtime"), help="measure one of the two tables")
+    parser.add_argument("--only", choices=("kernels", "runtime", "compile"), help="measure one of the three tables")
     parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio", help="event loop")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each kernel and peer, about (default 2)")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the problem sizes, for quick trials")
@@ -69,18 +70,22 @@ def _facts(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-async def _measure(options: argparse.Namespace) -> tuple[KernelTimes, list[Figure]]:
+async def _measure(options: argparse.Namespace) -> tuple[KernelTimes, list[Figure], CompileTimes]:
     times: KernelTimes = {}
     figures: list[Figure] = []
-    if options.only != "runtime":
+    compiling: CompileTimes = {}
+    if options.only in {None, "kernels"}:
         kernels = [kernel for kernel in ALL_KERNELS if kernel in (options.kernels or _SETS[options.set])]
         peers = [peer for peer in PEERS if peer in (options.peer or PEERS)]
         times = await measure_kernels(kernels, peers, options.seconds, options.scale, _report)
         print(format_kernels(times), flush=True)
-    if options.only != "kernels":
+    if options.only in {None, "runtime"}:
         figures = await measure_runtime(max(100, int(10_000 * min(1.0, options.scale))), _report)
         print(format_figures(figures), flush=True)
-    return times, figures
+    if options.only in {None, "compile"}:
+        compiling = await measure_compiling(1 if options.scale < 1 else 5, _report)
+        print(format_compile_times(compiling), flush=True)
+    return times, figures, compiling
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -88,9 +93,9 @@ def main(arguments: list[str] | None = None) -> None:
     options = _parse(arguments)
     facts = _facts(options)
     print(", ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
-    times, figures = anyio.run(_measure, options, backend=options.backend)
+    times, figures, compiling = anyio.run(_measure, options, backend=options.backend)
     if options.json:
-        options.json.write_text(json.dumps(as_json(times, figures, facts), indent=1) + "\n")
+        options.json.write_text(json.dumps(as_json(times, figures, compiling, facts), indent=1) + "\n")
     if options.png and times:
         draw_chart(times, options.png)
 

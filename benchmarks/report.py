@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.compile_table import CompileTimes
 from benchmarks.kernel_table import KernelTimes
 from benchmarks.runtime_table import Figure
 
@@ -56,12 +57,19 @@ def format_figures(figures: Sequence[Figure]) -> str:
     return "\n".join(lines)
 
 
-def as_json(times: KernelTimes, figures: Sequence[Figure], facts: dict[str, Any]) -> dict[str, Any]:
+def as_json(
+    times: KernelTimes, figures: Sequence[Figure], compiling: CompileTimes, facts: dict[str, Any]
+) -> dict[str, Any]:
     """Return everything as plain data; a wrong answer is null."""
     kernels = {
         kernel: {peer: None if math.isnan(ms) else ms for peer, ms in row.items()} for kernel, row in times.items()
     }
-    return {"machine": facts, "kernels_ms": kernels, "runtime": [asdict(figure) for figure in figures]}
+    return {
+        "machine": facts,
+        "kernels_ms": kernels,
+        "runtime": [asdict(figure) for figure in figures],
+        "compiling_ms": compiling,
+    }
 
 
 def draw_chart(times: KernelTimes, path: Path) -> None:

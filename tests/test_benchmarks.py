@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.compile_phases import PHASES
+from benchmarks.compile_source import count_instructions, long_kernel
 from benchmarks.more_answers import more_answer, philox
 from benchmarks.problems import ALL_KERNELS, MORE_KERNELS, make_problem
 from benchmarks.report import draw_chart, format_figures, format_kernels
 from benchmarks.runtime_table import Figure
+from zcuda_async.ptx import parse
+from zcuda_async.ptx.ir import Instruction
 
 TIMES = {"saxpy": {"gcc": 2.0, "zcuda": 3.0}, "nbody": {"gcc": 4.0, "zcuda": math.nan}}
 
@@ -44,6 +48,26 @@ def test_the_runtime_is_measured(tmp_path: Path) -> None:
     named = {figure["name"] for figure in figures}
     assert all(figure["against"] in named for figure in figures if figure["ratio"] is not None)
     assert {"import zcuda_async", "submit a launch", "pipelined launches", "launch and sync"} <= named
+
+
+@pytest.mark.slow
+def test_compiling_is_measured_by_phase(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--only", "compile", "--scale", "0.1", "--json", str(tmp_path / "out.json")])
+    rows = json.loads((tmp_path / "out.json").read_text())["compiling_ms"]
+    assert list(rows) == ["the eight kernels", "the twelve more", "5,000 instructions"]
+    for row in rows.values():
+        assert all(row[phase] > 0 for phase in (*PHASES, "cached load", "import"))
+        assert sum(row[phase] for phase in PHASES) == pytest.approx(row["total"], rel=0.05)
+    assert "share of LLVM" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("instructions", [100, 999, 5000])
+def test_a_long_kernel_is_as_long_as_asked_for(instructions: int) -> None:
+    text = long_kernel(instructions)
+    (function,) = parse(text).functions
+    assert count_instructions(text) == instructions
+    assert sum(isinstance(item, Instruction) for item in function.body) == instructions
+    assert long_kernel(instructions) == text
 
 
 def test_an_unknown_kernel_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
