@@ -299,24 +299,14 @@ def lop3(group: Group, instruction: Instruction) -> None:
 
 
 def _funnel(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
+    """``shf``: LLVM's funnel shift, which becomes a rotation where both halves are one register."""
     low, high, amount = args
+    is_left = instruction.has("l")
+    shifted = builder.intrinsic("fshl" if is_left else "fshr", kind, high, low, amount)
     if instruction.has("wrap"):
-        by = builder.binary("and", kind, amount, kind.const(31))
-    else:
-        by = builder.intrinsic("umin", kind, amount, kind.const(32))
-    wide = kind.of("i64")
-    joined = builder.binary(
-        "or",
-        wide,
-        builder.binary("shl", wide, builder.cast("zext", kind, high, wide), wide.const(32)),
-        builder.cast("zext", kind, low, wide),
-    )
-    by64 = builder.cast("zext", kind, by, wide)
-    if instruction.has("l"):
-        shifted = builder.binary("lshr", wide, builder.binary("shl", wide, joined, by64), wide.const(32))
-    else:
-        shifted = builder.binary("lshr", wide, joined, by64)
-    return builder.cast("trunc", wide, shifted, kind)
+        return shifted
+    whole = builder.compare("icmp uge", kind, amount, kind.const(32))
+    return builder.select(kind, whole, low if is_left else high, shifted)
 
 
 def _pair_of_bytes(builder: Builder, kind: Type, index: int, control: str) -> str:
