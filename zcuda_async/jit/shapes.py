@@ -282,6 +282,61 @@ def _rule_shl(_: Transfer, instruction: Instruction, operands: list[Shape]) -> S
     return replace(_multiply(operands[0], constant(1 << amount)), same=operands[0].same)
 
 
+def _field(value: Shape, lanes: int) -> int | None:
+    """A power of two that the lanes' distances from the base stay below, if the base is a multiple of it."""
+    if value.stride is None or value.stride < 0:
+        return None
+    field = 1 << (value.stride * (lanes - 1)).bit_length()
+    return field if field <= value.align else None
+
+
+def _rule_shr(transfer: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
+    """Shifting out the bits in which lanes differ leaves one value; shifting out zeros divides the stride."""
+    value, amount = operands[0], operands[1].const
+    field = _field(value, transfer.geometry.lanes)
+    if amount is None or not 0 <= amount < TYPE_BITS[instruction.types[0]] or field is None or value.stride is None:
+        return _lanewise(operands)
+    limit = None if value.limit is None else ((value.limit - 1) >> amount) + 1
+    align = max(1, value.align >> amount)
+    if field <= 1 << amount:
+        return Shape(0, value.same, None, align, limit)
+    if value.stride % (1 << amount) == 0:
+        return Shape(value.stride >> amount, value.same, None, align, limit)
+    return _lanewise(operands)
+
+
+def _rule_and(transfer: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
+    """A constant mask that has all the bits in which lanes differ keeps the stride; one that has none, one value."""
+    if instruction.types[0] == "pred":
+        return _lanewise(operands)
+    for value, other in (operands, reversed(operands)):
+        field = _field(value, transfer.geometry.lanes)
+        if other.const is None or field is None:
+            continue
+        mask = other.const & ((1 << TYPE_BITS[instruction.types[0]]) - 1)
+        kept = mask & (field - 1)
+        if kept not in (0, field - 1):
+            continue
+        align = min(max(value.align, mask & -mask), 1 << 20)
+        limits = [limit for limit in (value.limit, mask + 1) if limit is not None and limit <= _LIMIT]
+        return Shape(value.stride if kept else 0, value.same, None, align, min(limits, default=None))
+    return _lanewise(operands)
+
+
+def _rule_or(transfer: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
+    """``or`` and ``xor`` with a value that has no bit where lanes differ: it goes into the base."""
+    if instruction.types[0] == "pred":
+        return _lanewise(operands)
+    for value, other in (operands, reversed(operands)):
+        field = _field(value, transfer.geometry.lanes)
+        if not value.stride or other.stride != 0 or field is None:
+            continue
+        differing = (field - 1) & -(value.stride & -value.stride)
+        if other.align >= field or (other.const is not None and not other.const & differing):
+            return Shape(value.stride, value.same and other.same, None, min(value.align, other.align))
+    return _lanewise(operands)
+
+
 def _rule_mov(_: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
     source = instruction.operands[1]
     is_plain = isinstance(source, Register | Immediate | SpecialRegister | Symbol)
@@ -341,6 +396,10 @@ _RULES: Final[dict[str, Rule]] = {
     "mul": _rule_mul,
     "mad": _rule_mad,
     "shl": _rule_shl,
+    "shr": _rule_shr,
+    "and": _rule_and,
+    "or": _rule_or,
+    "xor": _rule_or,
     "mov": _rule_mov,
     "cvt": _rule_convert,
     "cvta": _rule_convert,
