@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Type, llvm_type
+from zcuda_async.jit.lower.rows import first_of_row, row_or_apart
 from zcuda_async.jit.lower.special import launch_field, symbol_value, worker_field
 from zcuda_async.jit.shapes import Shape
 from zcuda_async.ptx.ir import TYPE_BITS, Address, Immediate, Instruction, Operand, Symbol, VectorOperand
@@ -196,7 +197,16 @@ def _load_part(
             _prefetch(group, instruction, where.pointer, size * count, part)
         return _load_consecutive(group, where.pointer, elem, size, count, mask, tag)
     kind = group.vector(elem)
-    return [_gather(group, kind, spread(group, where, size * index), size, mask, tag) for index in range(count)]
+
+    def gathers() -> list[str]:
+        return [_gather(group, kind, spread(group, where, size * index), size, mask, tag) for index in range(count)]
+
+    if stride is not None or count not in (1, 2, 4):
+        return gathers()
+    is_row, first = first_of_row(group, where.pointer, size * count, mask)
+    return row_or_apart(
+        group, is_row, lambda: _load_consecutive(group, first, elem, size, count, mask, tag), gathers, kind
+    )
 
 
 def _reading(group: Group, instruction: Instruction, part: int, plain: Shape) -> str | None:
@@ -379,7 +389,6 @@ def _when_any(group: Group, mask: str | None, write: Callable[[], None]) -> None
 
 def _store_part(group: Group, instruction: Instruction, where: Place, values: Sequence[str], mask: str | None) -> None:
     elem, size = _memory_type(instruction)
-    builder = group.builder
     kind = group.vector(elem)
     tag = _tag(space_of(instruction))
     count = len(values)
@@ -387,18 +396,44 @@ def _store_part(group: Group, instruction: Instruction, where: Place, values: Se
         _store_by_lane(group, instruction, where, values, mask)
         return
     if where.shape.stride == size * count and count in (1, 2, 4):
-        wide, value = _interleave(group, kind, values)
-        if mask is None:
-            builder.line(f"store {wide} {value}, ptr {where.pointer}, align {size}{tag}")
-            return
-        builder.call(
-            "void",
-            f"llvm.masked.store.{wide.suffix}.p0",
-            [(wide, value), ("ptr", where.pointer), ("i32", str(size)), (wide.of("i1"), _repeat(group, mask, count))],
-            tag,
-        )
+        _store_consecutive(group, where.pointer, kind, size, values, mask, tag)
         return
-    truth = kind.of("i1")
+
+    def scatters() -> tuple[()]:
+        _scatter(group, where, kind, size, values, mask, tag)
+        return ()
+
+    def row() -> tuple[()]:
+        _store_consecutive(group, first, kind, size, values, mask, tag)
+        return ()
+
+    if where.shape.stride is not None or count not in (1, 2, 4):
+        scatters()
+        return
+    is_row, first = first_of_row(group, where.pointer, size * count, mask)
+    row_or_apart(group, is_row, row, scatters, kind)
+
+
+def _store_consecutive(
+    group: Group, pointer: str, kind: Type, size: int, values: Sequence[str], mask: str | None, tag: str
+) -> None:
+    builder = group.builder
+    wide, value = _interleave(group, kind, values)
+    if mask is None:
+        builder.line(f"store {wide} {value}, ptr {pointer}, align {size}{tag}")
+        return
+    builder.call(
+        "void",
+        f"llvm.masked.store.{wide.suffix}.p0",
+        [(wide, value), ("ptr", pointer), ("i32", str(size)), (wide.of("i1"), _repeat(group, mask, len(values)))],
+        tag,
+    )
+
+
+def _scatter(
+    group: Group, where: Place, kind: Type, size: int, values: Sequence[str], mask: str | None, tag: str
+) -> None:
+    builder, truth = group.builder, kind.of("i1")
     for index, value in enumerate(values):
         pointers = spread(group, where, size * index)
         builder.call(
