@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zcuda_async.jit.builder import Builder, Type, llvm_type
-from zcuda_async.jit.cfg import Block
+from zcuda_async.jit.cfg import EXIT, Block
 from zcuda_async.jit.layout import KernelLayout
 from zcuda_async.jit.registers import writes
 from zcuda_async.jit.shapes import Analysis, Shape, Transfer
@@ -47,6 +47,18 @@ class Target:
 Refuse = Callable[[Instruction, str], PtxError]
 
 
+def _crossing(analysis: Analysis) -> frozenset[str]:
+    """Registers that are alive where a group may stop for others of its block.
+
+    They are frozen when written.  Left alone, LLVM computes such values anew after the suspend point, and keeps
+    in the coroutine's frame all that this takes: for a sum of ten loads the ten loads, not the sum.
+    """
+    if analysis.geometry.groups == 1:
+        return frozenset()
+    after = [block.taken for block in analysis.flow.blocks if block.barrier is not None and block.taken is not None]
+    return frozenset().union(*(analysis.live[index] for index in after if index != EXIT))
+
+
 class Group:
     """State of code generation for one group function."""
 
@@ -79,6 +91,7 @@ class Group:
         self.strides: dict[tuple[int, int], str] = {}
         self.ahead: dict[tuple[int, int], str] = {}
         self._changing: dict[tuple[int, int], frozenset[str]] = {}
+        self.crossing = _crossing(analysis)
 
     # ------------------------------------------------------------------ shapes and types
 
@@ -215,6 +228,8 @@ class Group:
             if shape.stride is None and plain.stride is not None:
                 value = self.materialise(value, kind.elem, plain.stride)
             value = self._blend(destination, part, value, shape, kind, guard)
+            if kind.lanes and destination.name in self.crossing:
+                value = self.builder.op(f"freeze {kind} {value}")
             self.current[(destination.name, part)] = value
             self.builder.line(f"store {kind} {value}, ptr {self._slot(destination, part, kind)}")
 
