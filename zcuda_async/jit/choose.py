@@ -17,6 +17,7 @@ _WARP: Final = 32
 _MOST_PARTS: Final = 8
 _MOST_PARTS_WHOLE_BLOCK: Final = 16
 _MOST_PARTS_DIVERGING: Final = 4
+_FEW_BARRIERS: Final = 4
 _REGISTERS: Final = {16: 32, 8: 16, 4: 16}
 """Vector registers of a host whose vectors hold that many 32-bit lanes."""
 
@@ -79,7 +80,8 @@ def _limit(analysis: Analysis) -> int:
 
     A loop that walks through global memory wants the whole block in one group: then the block reads
     each stretch of memory once, in order, instead of every group coming back to its own share of it.
-    So does a kernel with barriers: a group that is the whole block never has to stop at one.
+    So does a kernel with barriers: a group that is the whole block never has to stop at one.  Not so if it
+    meets only a few, once each, and lanes part in between: masks of sixteen parts cost more than the stops.
     Otherwise, where lanes may leave a loop at different times, wide groups would run half empty.
     """
     if analysis.flow.spins:  # whoever waits, waits for less company
@@ -87,8 +89,11 @@ def _limit(analysis: Analysis) -> int:
     loops = [range(head, last + 1) for head, last in analysis.flow.regions.items()]
     if any(_streams(analysis, loop) for loop in loops):
         return _MOST_PARTS_WHOLE_BLOCK
-    if any(block.barrier is not None and is_cta_barrier(block.barrier) for block in analysis.flow.blocks):
-        return _MOST_PARTS_WHOLE_BLOCK
+    barriers = [block.index for block in analysis.flow.blocks if block.barrier and is_cta_barrier(block.barrier)]
+    if barriers:
+        is_often = len(barriers) > _FEW_BARRIERS or any(index in loop for index in barriers for loop in loops)
+        is_divided = any(analysis.pending.waiting(block.index) for block in analysis.flow.blocks)
+        return _MOST_PARTS_DIVERGING if is_divided and not is_often else _MOST_PARTS_WHOLE_BLOCK
     if any(analysis.pending.waiting(index) for loop in loops for index in loop):
         return _MOST_PARTS_DIVERGING
     return _MOST_PARTS
