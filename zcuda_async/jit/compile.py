@@ -22,6 +22,7 @@ from zcuda_async.jit.lower.group import Group, Refuse, Target
 from zcuda_async.jit.pipeline import assemble
 from zcuda_async.jit.registers import reads
 from zcuda_async.jit.shapes import analyse
+from zcuda_async.jit.splitting import split_definitions
 from zcuda_async.jit.stackalloc import expand_allocations
 from zcuda_async.jit.sync import Waiting, find_spins, join_before_exchanges, normalise_barriers, ways_of_waiting
 from zcuda_async.ptx.addresses import function_addresses
@@ -180,6 +181,7 @@ def _function_group(
 def _prepare(function: Function, block: tuple[int, int, int]) -> tuple[Function, ControlFlow, Waiting]:
     """Barriers in their one form, and the control flow with its spin loops."""
     function = normalise_barriers(expand_copies(function), block[0] * block[1] * block[2])
+    function = split_definitions(function)
     flow = build_control_flow(function)
     spins = find_spins(function, flow)
     if spins:
