@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks.compile_table import CompileTimes
 from benchmarks.kernel_table import KernelTimes
+from benchmarks.problems import KERNELS, MORE_KERNELS
 from benchmarks.runtime_table import Figure
 
 __all__ = ("as_json", "draw_chart", "format_figures", "format_kernels")
@@ -29,9 +30,21 @@ def format_kernels(times: KernelTimes) -> str:
             ratio = row.get(_OURS, math.nan) / row.get(_LIMIT, math.nan)
             cells.append("" if math.isnan(ratio) else f"{ratio:.2f}x")
         lines.append(f"{kernel:16}" + "".join(f"{cell:>11}" for cell in cells))
-    if len(heads) > len(peers) and (mean := _geometric_mean(times)) is not None:
-        lines.append(f"{'geometric mean':16}" + " " * 11 * len(peers) + f"{mean:>10.2f}x")
+    if len(heads) > len(peers):
+        lines += [f"{name:16}" + " " * 11 * len(peers) + f"{mean:>10.2f}x" for name, mean in _means(times)]
     return "\n".join(lines)
+
+
+def _means(times: KernelTimes) -> Iterator[tuple[str, float]]:
+    """The geometric mean of each set of kernels that was measured, or of all if there is one set."""
+    sets = {
+        "mean, first 8": {kernel: row for kernel, row in times.items() if kernel in KERNELS},
+        "mean, more 12": {kernel: row for kernel, row in times.items() if kernel in MORE_KERNELS},
+    }
+    for name, rows in sets.items() if all(sets.values()) else [("geometric mean", times)]:
+        mean = _geometric_mean(rows)
+        if mean is not None:
+            yield name, mean
 
 
 def _geometric_mean(times: KernelTimes) -> float | None:

@@ -35,7 +35,7 @@ def test_every_kernel_is_measured_and_agrees(
     assert list(measured["kernels_ms"]) == list(ALL_KERNELS)
     assert all(row["zcuda"] > 0 for row in measured["kernels_ms"].values())
     output = capsys.readouterr()
-    assert [line.split()[0] for line in output.out.splitlines()[2:-1]] == list(ALL_KERNELS)
+    assert [line.split()[0] for line in output.out.splitlines()[2:-2]] == list(ALL_KERNELS)
     assert "wrong answer" not in output.err
 
 
@@ -113,6 +113,18 @@ def test_kernels_are_a_table_with_the_ratio_to_gcc() -> None:
         "saxpy                  2.00       3.00      1.50x",
         "nbody                  4.00      wrong           ",
         "geometric mean                              1.50x",
+    ]
+
+
+def test_each_set_of_kernels_has_its_geometric_mean() -> None:
+    times = {
+        "saxpy": {"gcc": 1.0, "zcuda": 4.0},
+        "heat2d": {"gcc": 1.0, "zcuda": 1.0},
+        "mix": {"gcc": 2.0, "zcuda": 1.0},
+    }
+    assert [line.split() for line in format_kernels(times).splitlines()[-2:]] == [
+        ["mean,", "first", "8", "2.00x"],
+        ["mean,", "more", "12", "0.50x"],
     ]
 
 
