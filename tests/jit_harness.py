@@ -24,6 +24,7 @@ from jit_services import services
 
 from zcuda_async.executor.native import NativeCode
 from zcuda_async.interpreter import Interpreter, RegionMemory
+from zcuda_async.interpreter.memory import SHARED_WINDOW
 from zcuda_async.jit.abi import EXTENSION, EXTENSION_OFFSET, LAUNCH, LAUNCH_SIZE, WORKER, WORKER_SIZE
 from zcuda_async.jit.cfg import is_warp_barrier
 from zcuda_async.jit.compile import generate_ir, inspect_module
@@ -43,6 +44,7 @@ __all__ = (
     "compiled",
     "differences",
     "kernel",
+    "run_code",
     "run_interpreter",
     "run_jit",
     "same",
@@ -125,6 +127,7 @@ class Case:
     grid: Triple = (1, 1, 1)
     block: Triple = (32, 1, 1)
     dynamic_shared: int = 0
+    cluster: Triple = (1, 1, 1)
     module: Module = field(init=False)
     function: Function = field(init=False)
 
@@ -171,7 +174,7 @@ class _Worker:
         total = case.grid[0] * case.grid[1] * case.grid[2]
         launch = LAUNCH.pack(0, total, 3, 1, 0, *case.grid, case.dynamic_shared, packed.ctypes.data, image, 0, 0)
         self._launch[:] = np.frombuffer(launch, np.uint8)
-        EXTENSION.pack_into(self._launch, EXTENSION_OFFSET, 0, 1, 1, 1, services().address)
+        EXTENSION.pack_into(self._launch, EXTENSION_OFFSET, 0, *case.cluster, services().address)
         state = WORKER.pack(self.shared, self.scratch, SCRATCH_BYTES, 0, 0, 0, 0)
         self._state[:] = np.frombuffer(state, np.uint8)
         last = code.entry(self._launch.ctypes.data, self._state.ctypes.data)
@@ -233,9 +236,14 @@ def run_jit(case: Case, target_name: str = "host", parts: int | None = None) -> 
     """The arrays after the launch, computed by machine code; skips the test where this host cannot run it."""
     if target_name not in TARGETS:
         pytest.skip(f"this processor cannot run code for {target_name}")
-    buffers, base, _ = _place(case)
     with compiled(case, target_name, parts) as code:
-        _worker().run(code, case, case.pack(buffers.addresses), base)
+        return run_code(code, case)
+
+
+def run_code(code: NativeCode, case: Case) -> list[Array]:
+    """The arrays after the launch, computed by machine code that `compiled` made of the same kernel and block."""
+    buffers, base, _ = _place(case)
+    _worker().run(code, case, case.pack(buffers.addresses), base)
     return _unpack(case, [buffers.contents(index) for index in range(len(case.arrays))])
 
 
@@ -259,11 +267,12 @@ def run_interpreter(
         RegionMemory([*zip(buffers.addresses, contents, strict=True), (_HEAP, bytearray(heap_size))]),
         dynamic_shared=case.dynamic_shared,
         symbols={name: base + offset for name, offset in image.offsets.items()},
-        shared_window=_worker().shared,
+        shared_window=_worker().shared if case.cluster == (1, 1, 1) else SHARED_WINDOW,
         strict=strict,
         step_limit=step_limit,
         output=output,
         heap=heap,
+        cluster=case.cluster,
     )
     return _unpack(case, contents[:-1])
 

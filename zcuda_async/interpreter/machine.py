@@ -1,4 +1,4 @@
-"""Runs a kernel: blocks one after another, the threads of a block in turn."""
+"""Runs a kernel: clusters (or blocks) one after another, the threads of their blocks in turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from itertools import product
 from typing import Final
 
 from zcuda_async.interpreter.calls import leave
-from zcuda_async.interpreter.memory import SHARED_WINDOW, Memory
+from zcuda_async.interpreter.cluster import release_cluster
+from zcuda_async.interpreter.memory import SHARED_WINDOW, Memory, shared_base
 from zcuda_async.interpreter.program import Programs
 from zcuda_async.interpreter.steps import make_step
 from zcuda_async.interpreter.thread import (
@@ -16,6 +17,7 @@ from zcuda_async.interpreter.thread import (
     AtBarrier,
     AtWarp,
     Block,
+    Cluster,
     DeadlockError,
     Frame,
     InterpreterError,
@@ -24,7 +26,7 @@ from zcuda_async.interpreter.thread import (
     line_of,
 )
 from zcuda_async.ptx.addresses import function_addresses
-from zcuda_async.ptx.ir import Guard, Instruction, Label, Module
+from zcuda_async.ptx.ir import Function, Guard, Instruction, Label, Module
 
 __all__ = ("Interpreter", "supports")
 
@@ -49,6 +51,7 @@ class Interpreter:
         self._module = module
         self._functions = function_addresses(module)
         self._programs: dict[str, Programs] = {}
+        self._launches = 0
 
     def launch(
         self,
@@ -65,6 +68,7 @@ class Interpreter:
         step_limit: int | None = None,
         output: Callable[[bytes], object] = lambda _: None,
         heap: tuple[int, int] = (0, 0),
+        cluster: tuple[int, int, int] | None = None,
     ) -> None:
         """Run a whole grid and return when it is through.
 
@@ -81,14 +85,20 @@ class Interpreter:
             step_limit: The most instructions that one thread may run; None for no limit.
             output: Called with the text of every ``printf``.
             heap: First address and end of the global memory that ``malloc`` takes from.
+            cluster: Blocks of a cluster, (x, y, z); None for those that the kernel requires, or one.
 
         Raises:
             KeyError: The module has no such kernel.
+            ValueError: The grid is no multiple of the cluster.
             InterpreterError: The program did something that has no meaning; see its subclasses.
         """
         function = next((f for f in self._module.functions if f.name == kernel and f.is_entry), None)
         if function is None:
             raise KeyError(kernel)
+        shape = cluster or _required_cluster(function)
+        if any(size % part for size, part in zip(grid, shape, strict=True)):
+            raise ValueError(f"the grid {grid} is no multiple of the cluster {shape}")
+        self._launches += 1
         programs = self._programs.setdefault(kernel, Programs(self._module, function))
         launch = Launch(
             kernel=programs.codes[kernel],
@@ -107,18 +117,58 @@ class Interpreter:
             output=output,
             heap=heap,
             functions={address: name for name, address in self._functions.items()},
+            cluster=shape,
+            number=self._launches,
         )
-        for z, y, x in product(*(range(size) for size in reversed(grid))):
-            _BlockRun(launch, (x, y, z), step_limit).run()
+        for z, y, x in product(*(range(0, size, part) for size, part in zip(grid[::-1], shape[::-1], strict=True))):
+            _ClusterRun(launch, (x, y, z), step_limit).run()
+
+
+def _required_cluster(function: Function) -> tuple[int, int, int]:
+    x, y, z = (*dict(function.directives).get("reqnctapercluster", ()), 1, 1, 1)[:3]
+    return x, y, z
+
+
+class _ClusterRun:
+    """The blocks of one cluster, a single one as a rule, and the progress of their threads."""
+
+    def __init__(self, launch: Launch, first: tuple[int, int, int], step_limit: int | None) -> None:
+        self.cluster = Cluster()
+        self.runs: list[_BlockRun] = []
+        for z, y, x in product(*(range(size) for size in reversed(launch.cluster))):
+            index = first[0] + x, first[1] + y, first[2] + z
+            shared = bytearray(launch.shared_size + launch.dynamic_shared)
+            rank = len(self.runs)
+            block = Block(launch, index, shared, self.cluster, rank, shared_base(rank, launch.cluster))
+            self.cluster.blocks.append(block)
+            self.runs.append(_BlockRun(block, step_limit))
+
+    def run(self) -> None:
+        """Let threads run until they wait, then see who can go on; until all are through."""
+        while True:
+            running = [run.turn() for run in self.runs]
+            if all(run.has_ended for run in self.runs):
+                return
+            released = [run.release() for run in self.runs]
+            released.append(release_cluster(self.cluster))
+            if any(running) or any(released):
+                continue
+            if not any(run.release_active() for run in self.runs):
+                raise DeadlockError("; ".join(run.describe() for run in self.runs if not run.has_ended))
 
 
 class _BlockRun:
     """One block's threads and their progress."""
 
-    def __init__(self, launch: Launch, index: tuple[int, int, int], step_limit: int | None) -> None:
+    def __init__(self, block: Block, step_limit: int | None) -> None:
         self.step_limit = step_limit
-        self.block = Block(launch, index, bytearray(launch.shared_size + launch.dynamic_shared))
-        self.block.threads.extend(self._threads(launch))
+        self.block = block
+        self.block.threads.extend(self._threads(block.launch))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all threads are through."""
+        return all(thread.has_exited for thread in self.block.threads)
 
     def _threads(self, launch: Launch) -> Iterator[Thread]:
         code = launch.kernel
@@ -128,16 +178,12 @@ class _BlockRun:
             frame = Frame(code, launch.local_size, 0)
             yield Thread(self.block, index, (x, y, z), local, bytearray(params), frame)
 
-    def run(self) -> None:
-        """Let threads run until they wait, then see who can go on; until all are through."""
-        while True:
-            running = [thread for thread in self.block.threads if thread.waiting is None]
-            for thread in running:
-                self._run_thread(thread)
-            if all(thread.has_exited for thread in self.block.threads):
-                return
-            if not self._release() and not running and not self._release_active():
-                raise DeadlockError(self._describe())
+    def turn(self) -> bool:
+        """Let the threads that do not wait run until they do; whether there were any."""
+        running = [thread for thread in self.block.threads if thread.waiting is None]
+        for thread in running:
+            self._run_thread(thread)
+        return bool(running)
 
     def _run_thread(self, thread: Thread) -> None:
         """Run a thread until it waits, ends, or has had its turn."""
@@ -174,7 +220,7 @@ class _BlockRun:
 
     # ------------------------------------------------------------------ waiting threads
 
-    def _release(self) -> bool:
+    def release(self) -> bool:
         """Let threads go on whose barrier or exchange is complete; whether there were any."""
         released = [self._release_barrier(name) for name in self._barriers()]
         released += [self._release_warp(start) for start in range(0, len(self.block.threads), WARP)]
@@ -219,7 +265,7 @@ class _BlockRun:
                 released = True
         return released
 
-    def _release_active(self) -> bool:
+    def release_active(self) -> bool:
         """``activemask``, once nobody can do anything else: the lanes of a warp that stand together."""
         groups: dict[tuple[int, int], list[Thread]] = defaultdict(list)
         for thread in self.block.threads:
@@ -232,7 +278,8 @@ class _BlockRun:
     def _place(self, thread: Thread) -> str:
         return line_of(thread.frame.code.instructions[thread.frame.pc - 1])
 
-    def _describe(self) -> str:
+    def describe(self) -> str:
+        """Where the threads wait that have not exited."""
         places: dict[str, int] = defaultdict(int)
         for thread in self.block.threads:
             if not thread.has_exited:

@@ -12,7 +12,7 @@ from zcuda_async.ptx.ir import Instruction
 from zcuda_async.ptx.table_syntax import TYPE_WIDTHS
 
 if TYPE_CHECKING:
-    from zcuda_async.interpreter.thread import Thread
+    from zcuda_async.interpreter.thread import Block, Thread
 
 __all__ = (
     "LOCAL_WINDOW",
@@ -22,6 +22,8 @@ __all__ = (
     "ProcessMemory",
     "RegionMemory",
     "access",
+    "shared_base",
+    "shared_window",
     "space_of",
     "update_of",
 )
@@ -31,6 +33,10 @@ SHARED_WINDOW: Final = 1 << 55
 
 LOCAL_WINDOW: Final = 1 << 56
 PARAM_WINDOW: Final = 1 << 57
+_RANK_SHIFT: Final = 24
+_OFFSET: Final = (1 << _RANK_SHIFT) - 1
+"""From bit 24 on, an address in the shared windows of a cluster of several blocks has the block's rank, plus one."""
+
 _SPACES: Final = ("global", "shared", "local", "param", "const")
 
 
@@ -84,9 +90,40 @@ class ProcessMemory:
 
 
 def space_of(instruction: Instruction) -> str:
-    """The state space that an instruction names; ``""`` for a generic address."""
+    """The state space that an instruction names; ``""`` for a generic address.  ``shared`` is ``shared::cta``."""
+    if instruction.has("shared::cluster"):
+        return "shared::cluster"
     names = (modifier.partition("::")[0] for modifier in instruction.modifiers)
     return next((name for name in names if name in _SPACES), "")
+
+
+def shared_base(rank: int, cluster: tuple[int, int, int]) -> int:
+    """Where the shared memory of the block of some rank begins in the addresses of its cluster's."""
+    return rank + 1 << _RANK_SHIFT if cluster != (1, 1, 1) else 0
+
+
+def shared_window(thread: Thread, address: int) -> tuple[Block, int]:
+    """(block, offset in its shared memory) of an address in the shared windows of the thread's cluster.
+
+    Raises:
+        IndexError: The address is in none of them.
+    """
+    offset = address & _OFFSET
+    block = next((block for block in thread.block.cluster.blocks if block.shared_base == address - offset), None)
+    if block is None:
+        raise IndexError(f"shared address {address:#x} is in no block of the cluster")
+    if offset >= len(block.shared):
+        raise IndexError(f"shared address {address:#x} is beyond the {len(block.shared)} bytes of block {block.rank}")
+    return block, offset
+
+
+def _generic_shared(thread: Thread, address: int) -> tuple[bytearray, int] | None:
+    """(shared memory, offset) of a generic address, if it points into any of the cluster."""
+    try:
+        block, offset = shared_window(thread, address - thread.block.launch.shared_window)
+    except IndexError:
+        return None
+    return block.shared, offset
 
 
 def access(thread: Thread, space: str, address: int, size: int, data: bytes | None = None) -> bytes:
@@ -99,17 +136,19 @@ def access(thread: Thread, space: str, address: int, size: int, data: bytes | No
     if address % size:
         raise ValueError(f"address {address:#x} is not a multiple of {size}")
     launch = thread.block.launch
-    if space in ("", "local", "shared", "param"):
-        windows = (
-            ("shared", launch.shared_window, thread.block.shared),
-            ("local", LOCAL_WINDOW, thread.local),
-            ("param", PARAM_WINDOW, thread.params),
-        )
-        for name, base, window in windows:
-            if space == name:
-                return _in_window(window, address, size, data)
-            if not space and base <= address < base + len(window):
-                return _in_window(window, address - base, size, data)
+    if space == "shared":
+        return _in_window(thread.block.shared, address - thread.block.shared_base, size, data)
+    if space == "shared::cluster":
+        block, offset = shared_window(thread, address)
+        return _in_window(block.shared, offset, size, data)
+    found = _generic_shared(thread, address) if not space else None
+    if found is not None:
+        return _in_window(*found, size, data)
+    for name, base, window in (("local", LOCAL_WINDOW, thread.local), ("param", PARAM_WINDOW, thread.params)):
+        if space == name:
+            return _in_window(window, address, size, data)
+        if not space and base <= address < base + len(window):
+            return _in_window(window, address - base, size, data)
     if data is None:
         return launch.memory.load(address, size)
     launch.memory.store(address, data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import floordiv, mod
 from time import time_ns
 from typing import Final
 
@@ -111,6 +112,8 @@ def place_of(thread: Thread, name: str) -> tuple[str, int]:
         if name in thread.block.launch.symbols:
             return "global", thread.block.launch.symbols[name]
         raise InterpreterError(f"variable {name} has no address in this launch")
+    if place.space == "shared":
+        return "shared", thread.block.shared_base + place.offset
     if not place.in_frame:
         return place.space, place.offset
     return place.space, place.offset + (thread.frame.local_base if place.space == "local" else thread.frame.param_base)
@@ -129,13 +132,20 @@ def _threads(thread: Thread) -> int:
     return x * y * z
 
 
+_Triple = tuple[int, int, int]
+
+
+def _by_axis(operation: Callable[[int, int], int], a: _Triple, b: _Triple) -> _Triple:
+    return operation(a[0], b[0]), operation(a[1], b[1]), operation(a[2], b[2])
+
+
 _SPECIAL: Final[dict[str, Reader]] = {
     "%laneid": lambda t: t.lane,
     "%warpid": lambda t: t.index // WARP,
     "%nwarpid": lambda t: -(-_threads(t) // WARP),
     "%smid": lambda _: 0,
     "%nsmid": lambda _: 1,
-    "%gridid": lambda _: 0,
+    "%gridid": lambda t: t.block.launch.number,
     "%lanemask_eq": lambda t: 1 << t.lane,
     "%lanemask_lt": lambda t: mask(t.lane),
     "%lanemask_le": lambda t: mask(t.lane + 1),
@@ -149,22 +159,21 @@ _SPECIAL: Final[dict[str, Reader]] = {
     "%globaltimer_lo": lambda _: time_ns() & mask(32),
     "%globaltimer_hi": lambda _: time_ns() >> 32,
     "%current_graph_exec": lambda _: 0,
-    "%cluster_ctarank": lambda _: 0,
-    "%cluster_nctarank": lambda _: 1,
-    "%is_explicit_cluster": lambda _: 0,
+    "%cluster_ctarank": lambda t: t.block.rank,
+    "%cluster_nctarank": lambda t: len(t.block.cluster.blocks),
+    "%is_explicit_cluster": lambda t: int(len(t.block.cluster.blocks) > 1),
     "%aggr_smem_size": lambda t: t.block.launch.shared_size + t.block.launch.dynamic_shared,
     "%total_smem_size": lambda t: t.block.launch.shared_size + t.block.launch.dynamic_shared,
 }
-_TRIPLES: Final[dict[str, Callable[[Thread], tuple[int, int, int]]]] = {
+_TRIPLES: Final[dict[str, Callable[[Thread], _Triple]]] = {
     "%tid": lambda t: t.tid,
     "%ntid": lambda t: t.block.launch.block,
     "%ctaid": lambda t: t.block.index,
     "%nctaid": lambda t: t.block.launch.grid,
-    # A launch of the interpreter has clusters of one block.
-    "%clusterid": lambda t: t.block.index,
-    "%nclusterid": lambda t: t.block.launch.grid,
-    "%cluster_ctaid": lambda _: (0, 0, 0),
-    "%cluster_nctaid": lambda _: (1, 1, 1),
+    "%clusterid": lambda t: _by_axis(floordiv, t.block.index, t.block.launch.cluster),
+    "%nclusterid": lambda t: _by_axis(floordiv, t.block.launch.grid, t.block.launch.cluster),
+    "%cluster_ctaid": lambda t: _by_axis(mod, t.block.index, t.block.launch.cluster),
+    "%cluster_nctaid": lambda t: t.block.launch.cluster,
 }
 
 

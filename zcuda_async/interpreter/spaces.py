@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from zcuda_async.interpreter.memory import LOCAL_WINDOW, PARAM_WINDOW, space_of
+from zcuda_async.interpreter.memory import LOCAL_WINDOW, PARAM_WINDOW, shared_window, space_of
 from zcuda_async.interpreter.operands import reader, writer
 from zcuda_async.interpreter.thread import Step, Thread
 from zcuda_async.ptx.ir import Instruction
@@ -14,7 +14,16 @@ __all__ = ("CACHE_POLICY", "isspacep_step")
 
 
 def _is_shared(thread: Thread, address: int) -> bool:
-    return 0 <= address - thread.block.launch.shared_window < len(thread.block.shared)
+    start = thread.block.launch.shared_window + thread.block.shared_base
+    return 0 <= address - start < len(thread.block.shared)
+
+
+def _is_cluster_shared(thread: Thread, address: int) -> bool:
+    try:
+        shared_window(thread, address - thread.block.launch.shared_window)
+    except IndexError:
+        return False
+    return True
 
 
 def _is_local(thread: Thread, address: int) -> bool:
@@ -32,11 +41,12 @@ def _is_const(thread: Thread, address: int) -> bool:
 
 def _is_global(thread: Thread, address: int) -> bool:
     """In no other window; the kernel's parameters are global memory."""
-    return not any(test(thread, address) for test in (_is_shared, _is_local, _is_const))
+    return not any(test(thread, address) for test in (_is_cluster_shared, _is_local, _is_const))
 
 
 _TESTS: Final[dict[str, Callable[[Thread, int], bool]]] = {
     "shared": _is_shared,
+    "shared::cluster": _is_cluster_shared,
     "local": _is_local,
     "param": _is_param,
     "const": _is_const,

@@ -8,6 +8,7 @@ from typing import Final
 from zcuda_async.interpreter.addressing import Place
 from zcuda_async.interpreter.bits import Factory, is_float, mask, number
 from zcuda_async.interpreter.calls import call_step, ret_step
+from zcuda_async.interpreter.cluster import CLUSTER_STEPS, cluster_barrier_step
 from zcuda_async.interpreter.compare import COMPARE
 from zcuda_async.interpreter.convert import CONVERT
 from zcuda_async.interpreter.floating import FLOATING
@@ -216,7 +217,7 @@ def _cvta_step(instruction: Instruction, _: int, __: Mapping[str, int]) -> Step:
 
     def step(thread: Thread) -> None:
         windows = {"shared": thread.block.launch.shared_window, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
-        write(thread, (read(thread) + sign * windows.get(space, 0)) & mask(64))
+        write(thread, (read(thread) + sign * windows.get(space.partition("::")[0], 0)) & mask(64))
 
     return step
 
@@ -311,7 +312,7 @@ def _barrier_step(instruction: Instruction, place: int, labels: Mapping[str, int
     if instruction.has("warp"):
         return _warp_step(instruction, place, labels)
     if instruction.has("cluster"):
-        raise LookupError("clusters")
+        return cluster_barrier_step(instruction)
     has_result = instruction.has("red")
     operands = _sources(instruction)
     name, *others = operands
@@ -365,7 +366,7 @@ def _warp_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> St
 
 
 _SPECIAL_STEPS: Final[dict[str, StepFactory]] = {
-    **MATRIX_STEPS, "cp": copy_step, "mbarrier": mbarrier_step,
+    **MATRIX_STEPS, **CLUSTER_STEPS, "cp": copy_step, "mbarrier": mbarrier_step,
     "ld": _load_step, "ldu": _load_step, "st": _store_step, "atom": _atomic_step, "red": _atomic_step,
     "isspacep": isspacep_step, "createpolicy": _policy_step,
     "cvta": _cvta_step, "bra": _branch_step, "brx": _switch_step, "alloca": _alloca_step,

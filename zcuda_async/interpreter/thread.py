@@ -11,8 +11,10 @@ from zcuda_async.ptx.ir import Instruction, Operand, Param
 
 __all__ = (
     "AtBarrier",
+    "AtCluster",
     "AtWarp",
     "Block",
+    "Cluster",
     "DeadlockError",
     "Exited",
     "Frame",
@@ -92,7 +94,8 @@ class Launch:
 
     `constants` are the names and sizes of the ``.const`` ones; `output` takes what threads print.
     `heap` is where ``malloc`` may take from, from its first address to its end, and `allocated` what it has given.
-    `functions` are the device functions by their addresses.
+    `functions` are the device functions by their addresses; `cluster` is the blocks of a cluster, and `number` counts
+    launches.
     """
 
     kernel: FunctionCode
@@ -112,15 +115,31 @@ class Launch:
     heap: tuple[int, int] = (0, 0)
     functions: Mapping[int, str] = field(default_factory=dict)
     allocated: dict[int, int] = field(default_factory=dict)
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    number: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Cluster:
+    """The blocks that run together, in the order of their ranks; `phase` counts how often its barrier has opened."""
+
+    blocks: list[Block] = field(default_factory=list)
+    phase: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """A thread block; `barriers` counts the threads that went through ``bar.arrive``, by barrier."""
+    """A thread block; `arrivals` counts the threads that went through ``bar.arrive``, by barrier.
+
+    `shared_base` is where its shared memory begins in the addresses of the cluster's.
+    """
 
     launch: Launch
     index: tuple[int, int, int]
     shared: bytearray
+    cluster: Cluster
+    rank: int = 0
+    shared_base: int = 0
     threads: list[Thread] = field(default_factory=list)
     arrivals: dict[int, int] = field(default_factory=dict)
 
@@ -144,6 +163,11 @@ class AtBarrier:
 
 
 @dataclass(frozen=True, slots=True)
+class AtCluster:
+    """The thread waits until all threads of the cluster have arrived at its barrier."""
+
+
+@dataclass(frozen=True, slots=True)
 class AtWarp:
     """The thread waits for the lanes in `members` to reach the same instruction.
 
@@ -158,7 +182,7 @@ class AtWarp:
     finish: Callable[[Thread, tuple[int, ...]], None]
 
 
-Wait = Exited | AtBarrier | AtWarp
+Wait = Exited | AtBarrier | AtCluster | AtWarp
 
 
 @dataclass(slots=True, eq=False)
@@ -190,6 +214,8 @@ class Thread:
     carry: int = 0
     steps: int = 0
     waiting: Wait | None = None
+    cluster_phase: int | None = None
+    """Phase of the cluster's barrier that the thread has arrived at, until it has waited there."""
     is_idle: bool = False
     """Set by an instruction that found nothing to go on with: the others get their turn."""
 

@@ -15,7 +15,7 @@ STATE_FIELDS: Final[dict[str, tuple[int, str]]] = {
     "progress": (4, "i32"),  # set when anybody was let through a barrier
     "spinning": (8, "i32"),  # set when anybody went round a spin loop
     "deadlock": (12, "i32"),  # set when the groups must say where they wait, and end
-    "shared": (16, "i64"),  # address of the block's shared memory
+    "shared": (16, "i64"),  # address of the block's shared memory; in a cluster, of the first block's
     "leader": (24, "i64"),  # the state of the cluster's block 0; of the block itself without clusters
     "cluster_live": (32, "i32"),  # in the leader: threads of the cluster that have not exited
     "rank": (36, "i32"),  # of the block in its cluster

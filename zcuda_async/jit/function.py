@@ -47,6 +47,7 @@ def write_module(
     """
     suspends = needs_coroutines(waiting, group.geometry)
     scheduled = group.has_block_state = suspends and waiting.needs_state
+    group.in_cluster = waiting.clusters
     builder = group.builder
     code = GroupCode(group, suspends=suspends, waiting=waiting)
     code.emit()

@@ -271,6 +271,8 @@ class _Runner:
         self.branch(b.op(f"icmp ne i32 {stop}, 0"), "done", "go.on")
         b.label("go.on")
         lives = b.op(f"icmp ne i64 {self.get('any.live')}, 0")
+        if self.clusters:
+            self._note_cluster_progress()
         moves = b.op(f"icmp ne i64 {self.get('moved')}, 0")
         if self.clusters:  # one at a time
             self.set("slot", "0")
@@ -284,6 +286,13 @@ class _Runner:
         self.branch(b.op(f"icmp ne i64 {self.get('exhausted')}, 0"), "no.more", "look")
         b.label("no.more")
         self.branch(b.op(f"icmp ne i64 {self.get('any.live')}, 0"), "pass", "done")
+
+    def _note_cluster_progress(self) -> None:
+        """Whoever opens the cluster's barrier says so in the state of the first block, which may have had its turn."""
+        leader = self._state(self._base("0"))
+        progress = self.b.op(f"zext i32 {self.load(leader, STATE_FIELDS, 'progress')} to i64")
+        self.set("moved", self.b.op(f"or i64 {self.get('moved')}, {progress}"))
+        self.put(leader, "progress", "0")
 
     def _emit_claim(self) -> None:
         """Find a slot, and a block to run in it."""
@@ -430,6 +439,8 @@ class _ClusterRunner(_Runner):
         self._initialise(state, index, place)
         leader = self._state(self._base("0"))
         b.line(f"store ptr {leader}, ptr {self.at(state, STATE_FIELDS, 'leader')}")
+        window = b.op(f"getelementptr i8, ptr {leader}, i64 {STATE_SIZE}")
+        self.put(state, "shared", b.op(f"ptrtoint ptr {window} to i64"))
         threads = b.op(f"mul i64 {self.blocks}, {self.geometry.threads}")
         # Every block of the cluster is waited for from the start, also those that have not begun.
         is_first = b.op(f"icmp eq i64 {rank}, 0")

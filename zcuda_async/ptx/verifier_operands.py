@@ -201,7 +201,8 @@ def _elements(operand: VectorOperand, wanted: Expected, fits: frozenset[str], al
 
 
 def _sink(operand: Operand, wanted: Expected, item: Instruction, context: Context) -> str | None:
-    if wanted.is_destination and item.opcode in _DISCARDING:
+    arrives = item.opcode == "mbarrier" and (item.has("arrive") or item.has("arrive_drop"))
+    if wanted.is_destination and (arrives or item.opcode in _DISCARDING):
         return None
     return f"operand {wanted.slot.name} cannot be '_' here"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.abi import SHARED_WINDOW_SIZE
 from zcuda_async.jit.builder import Type
-from zcuda_async.jit.lower.special import launch_field, worker_field
+from zcuda_async.jit.lower.special import cluster_register, launch_field, own_window, state_value, worker_field
 from zcuda_async.ptx.ir import Instruction
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ __all__ = ("ADDRESS",)
 
 def _windows(group: Group, space: str) -> list[tuple[str, str]]:
     """(start, size) of the windows of a state space, as 64-bit values."""
-    if space == "shared":
-        return [(worker_field(group, "shared"), str(SHARED_WINDOW_SIZE))]
+    if space.startswith("shared"):
+        return [_shared_window(group, space)]
     if space == "local":
         return [(worker_field(group, "scratch"), worker_field(group, "scratch_size"))]
     if space == "param":
@@ -34,6 +34,21 @@ def _windows(group: Group, space: str) -> list[tuple[str, str]]:
     ]
 
 
+def _shared_window(group: Group, space: str) -> tuple[str, str]:
+    """The block's own shared memory; for ``shared::cluster`` that of all blocks of its cluster."""
+    builder, base = group.builder, worker_field(group, "shared")
+    if not group.has_block_state:
+        return base, str(SHARED_WINDOW_SIZE)
+    if space == "shared::cluster" and group.in_cluster:
+        blocks, _ = cluster_register(group, "%cluster_nctarank")
+        window = builder.op(f"mul i32 {blocks}, {state_value(group, 'stride')}")
+        return base, builder.op(f"zext i32 {window} to i64")
+    dynamic = builder.op(f"zext i32 {launch_field(group, 'dynamic_shared')} to i64")
+    own = own_window(group)
+    start = builder.op(f"add i64 {base}, {own}") if own else base
+    return start, builder.op(f"add i64 {dynamic}, {group.layout.static_shared}")
+
+
 def _inside(group: Group, kind: Type, address: str, space: str) -> str:
     """Whether an address lies in one of a space's windows."""
     builder, truth = group.builder, kind.of("i1")
@@ -42,12 +57,16 @@ def _inside(group: Group, kind: Type, address: str, space: str) -> str:
         first, count = (builder.splat(kind, value) if kind.lanes else value for value in (start, size))
         offset = builder.binary("sub", kind, address, first)
         result = builder.binary("or", truth, result, builder.compare("icmp ult", kind, offset, count))
+    if space == "local" and group.has_block_state:  # scratch memory has the shared memory of resident blocks too
+        shared = _inside(group, kind, address, "shared::cluster")
+        result = builder.binary("and", truth, result, builder.binary("xor", truth, shared, truth.const(1)))
     return result
 
 
 def isspacep(group: Group, instruction: Instruction) -> None:
     """``isspacep``.  Global is what is in no other window; the kernel's parameters count as global too."""
-    space = next(name.partition("::")[0] for name in instruction.modifiers)
+    name = instruction.modifiers[0]
+    space = name if name == "shared::cluster" else name.partition("::")[0]
     shape = group.plain(instruction)
     kind = Type("i64", group.lanes if shape.stride is None else 0)
     truth = kind.of("i1")
@@ -57,7 +76,7 @@ def isspacep(group: Group, instruction: Instruction) -> None:
         if space != "global":
             values.append(_inside(group, kind, address, space))
             continue
-        others = [_inside(group, kind, address, other) for other in ("shared", "local", "const")]
+        others = [_inside(group, kind, address, other) for other in ("shared::cluster", "local", "const")]
         anywhere = others[0]
         for other in others[1:]:
             anywhere = group.builder.binary("or", truth, anywhere, other)

@@ -1,7 +1,7 @@
 """Shared memory of the other blocks of a cluster (PTX ISA 9.7.9: mapa, getctarank).
 
-The blocks of a cluster run in one worker, and their shared memory lies at a fixed distance from one
-to the next, so an address of another block's is an address of one's own plus a multiple of that.
+The blocks of a cluster run in one worker.  Their shared memory is one window of addresses, in which each block's
+begins at its rank times a fixed distance: an address of another block's is one's own plus a multiple of that.
 """
 
 from __future__ import annotations
@@ -20,28 +20,35 @@ if TYPE_CHECKING:
 __all__ = ("CLUSTER",)
 
 
-def _constants(group: Group, kind: Type) -> tuple[str, str]:
-    """(own rank, distance between ranks) in every lane."""
-    values = []
-    for name in ("rank", "stride"):
-        value = state_value(group, name)
-        value = group.builder.cast("zext", Type("i32"), value, Type(kind.elem))
-        values.append(group.builder.splat(kind, value))
-    return values[0], values[1]
+def _constant(group: Group, kind: Type, name: str) -> str:
+    """A field of the block's state in every lane."""
+    value = group.builder.cast("zext", Type("i32"), state_value(group, name), Type(kind.elem))
+    return group.builder.splat(kind, value)
+
+
+def _offset(group: Group, instruction: Instruction, kind: Type, part: int) -> tuple[str, str]:
+    """(where in the cluster's window operand a points, where the window begins in its addresses)."""
+    address = group.read(instruction.operands[1], kind.elem, part, vector=True)
+    if instruction.has("shared::cluster"):
+        return address, ""
+    start = worker_field(group, "shared")
+    base = group.builder.splat(kind, start)
+    return group.builder.binary("sub", kind, address, base), base
 
 
 def mapa(group: Group, instruction: Instruction) -> None:
     """``mapa``: the address of the same place in the shared memory of block b of the cluster."""
     builder, elem = group.builder, f"i{instruction.types[0][1:]}"
     kind = group.vector(elem)
-    own, stride = _constants(group, kind)
+    stride = _constant(group, kind, "stride")
     values = []
     for part in range(group.parts):
-        address = group.read(instruction.operands[1], elem, part, vector=True)
+        offset, base = _offset(group, instruction, kind, part)
         rank = group.read(instruction.operands[2], "i32", part, vector=True)
         rank = builder.cast("zext", group.vector("i32"), rank, kind)
-        away = builder.binary("mul", kind, builder.binary("sub", kind, rank, own), stride)
-        values.append(builder.binary("add", kind, address, away))
+        inside = builder.binary("urem", kind, offset, stride)
+        value = builder.binary("add", kind, inside, builder.binary("mul", kind, rank, stride))
+        values.append(builder.binary("add", kind, value, base) if base else value)
     group.write(instruction.operands[0], values, elem, VARYING, instruction.guard)
 
 
@@ -49,16 +56,11 @@ def getctarank(group: Group, instruction: Instruction) -> None:
     """``getctarank``: whose shared memory an address lies in."""
     builder, elem = group.builder, f"i{instruction.types[0][1:]}"
     kind = group.vector(elem)
-    own, stride = _constants(group, kind)
-    base = kind.const(0)
-    if not instruction.has("shared::cluster"):
-        base = builder.splat(kind, worker_field(group, "shared"))
+    stride = _constant(group, kind, "stride")
     values = []
     for part in range(group.parts):
-        address = group.read(instruction.operands[1], elem, part, vector=True)
-        offset = builder.binary("sub", kind, address, base)
-        from_first = builder.binary("add", kind, offset, builder.binary("mul", kind, own, stride))
-        rank = builder.binary("udiv", kind, from_first, stride)
+        offset, _ = _offset(group, instruction, kind, part)
+        rank = builder.binary("udiv", kind, offset, stride)
         values.append(builder.cast("trunc", kind, rank, group.vector("i32")))
     group.write(instruction.operands[0], values, "i32", VARYING, instruction.guard)
 

@@ -224,7 +224,7 @@ def cvta(group: Group, instruction: Instruction) -> None:
     values = []
     for part in range(group.count(shape)):
         value = group.read(instruction.operands[1], elem, part, vector=vector)
-        if instruction.has("shared") or instruction.has("shared::cta"):
+        if any(map(instruction.has, ("shared", "shared::cta", "shared::cluster"))):
             base = worker_field(group, "shared")
             base = builder.splat(kind, base) if vector else base
             value = builder.binary("sub" if instruction.has("to") else "add", kind, value, base)

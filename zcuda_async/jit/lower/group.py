@@ -87,6 +87,7 @@ class Group:
         self.barriers: Barriers | None = None
         """For kernels that count who comes to a barrier (see `sync.Waiting`)."""
         self.has_block_state = False
+        self.in_cluster = False
         """Whether several blocks are resident at once, each with a `blockstate` and shared memory of its own."""
         self.strides: dict[tuple[int, int], str] = {}
         self.ahead: dict[tuple[int, int], str] = {}

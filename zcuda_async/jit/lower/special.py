@@ -12,7 +12,7 @@ from zcuda_async.ptx.ir import SpecialRegister, Symbol
 if TYPE_CHECKING:
     from zcuda_async.jit.lower.group import Group
 
-__all__ = ("TIMES", "launch_field", "special_value", "state_value", "symbol_value", "worker_field")
+__all__ = ("TIMES", "launch_field", "own_window", "special_value", "state_value", "symbol_value", "worker_field")
 
 _I32 = Type("i32")
 
@@ -33,7 +33,10 @@ def launch_field(group: Group, name: str) -> str:
 
 
 def worker_field(group: Group, name: str) -> str:
-    """A constant field of the Worker struct; where several blocks are resident, each has shared memory of its own."""
+    """A constant field of the Worker struct; where several blocks are resident, each has shared memory of its own.
+
+    The blocks of a cluster have one window of shared addresses: it begins with the first block's.
+    """
     if name == "shared" and group.has_block_state:
         return _field(group, "%state", STATE_FIELDS, name)
     return _field(group, "%worker", WORKER_FIELDS, name)
@@ -201,11 +204,21 @@ def _argument_address(group: Group, offset: int, part: int) -> str:
     return builder.binary("add", kind, far, builder.splat(kind, base))
 
 
+def own_window(group: Group) -> str:
+    """In a cluster, how far into its window of shared addresses those of the executing block begin; else empty."""
+    if not group.in_cluster:
+        return ""
+    rank, stride = state_value(group, "rank"), state_value(group, "stride")
+    return group.builder.hoist(f"zext i32 {group.builder.hoist(f'mul i32 {rank}, {stride}')} to i64")
+
+
 def symbol_value(group: Group, operand: Symbol, part: int) -> tuple[str, str]:
     """(value, element type) of a variable's address: a shared-window offset, or absolute."""
     layout, builder = group.layout, group.builder
     if operand.name in layout.shared:
-        return str(layout.shared[operand.name] + operand.offset), "i64"
+        offset = layout.shared[operand.name] + operand.offset
+        own = own_window(group)
+        return (builder.op(f"add i64 {own}, {offset}") if own else str(offset)), "i64"
     if operand.name in layout.functions:
         return str(layout.functions[operand.name]), "i64"
     if operand.name in layout.arguments:
