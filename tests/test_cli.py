@@ -33,15 +33,15 @@ def test_kernels_of_the_tests_are_covered(capsys: pytest.CaptureFixture[str]) ->
 def test_refused_instruction_is_named_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "two.ptx"
     path.write_text(
-        HEAD + ".visible .entry good() { ret; }\n.visible .entry bad() { .reg .f32 %f<3>;\n"
-        "  redux.sync.min.f32 %f0, %f1, -1;\n  ret; }\n"
+        HEAD + ".visible .entry good() { ret; }\n.visible .entry bad() { .reg .b32 %r<3>;\n"
+        "  mov.u32 %r0, %pm0;\n  ret; }\n"
     )
     assert main(["coverage", str(path), "--opcodes"]) == 1
     assert capsys.readouterr().out == (
         f"{path} (PTX 8.0, sm_90)\n"
         "  compiles  good (1 instructions)\n"
-        "  refused   bad: 6:3: redux: a reduction of .f32 is not supported yet\n"
-        "  ret 2, redux 1\n"
+        "  refused   bad: 6:3: mov: %pm0 is not supported here yet\n"
+        "  ret 2, mov 1\n"
         "1 of 2 kernels in 1 files will run\n"
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
-from jit_harness import Case, check, kernel, run_jit
-
-from zcuda_async.ptx import PtxError
+from jit_harness import TARGETS, Case, check, kernel, run_interpreter, run_jit
 
 VALUES = np.random.default_rng(2).integers(0, 1 << 32, 256, dtype=np.uint64).astype(np.uint32)
 OWN = "mul.wide.u32 %d11, %r7, 4; add.s64 %d11, %d0, %d11; ld.global.u32 %r10, [%d11];"
@@ -126,10 +127,65 @@ def test_lane_and_warp_registers_agree() -> None:
         check(case("\n".join([*lines, "mov.u64 %d10, %d13;"]), block), parts=(1, 2))
 
 
+# ---------------------------------------------------------------------- reductions of floats
+
+REDUX = """
+.version 8.6
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 in, .param .u64 out, .param .u64 masks) {
+.reg .b64 %i, %o, %a, %m; .reg .b32 %t, %w, %mask; .reg .f32 %f<3>; .reg .pred %p;
+ld.param.u64 %i, [in]; ld.param.u64 %o, [out]; ld.param.u64 %m, [masks];
+mov.u32 %t, %tid.x; mov.u32 %w, %ctaid.x; mad.lo.u32 %t, %w, 64, %t;
+mul.wide.u32 %a, %t, 4; add.u64 %i, %i, %a; add.u64 %o, %o, %a;
+shr.u32 %w, %t, 5; mul.wide.u32 %a, %w, 4; add.u64 %m, %m, %a; ld.global.u32 %mask, [%m];
+ld.global.f32 %f1, [%i]; and.b32 %w, %t, 31; shr.u32 %w, %mask, %w; and.b32 %w, %w, 1; setp.ne.u32 %p, %w, 0;
+@!%p bra END;
+redux.sync.OPERATION.f32 %f2, %f1, %mask;
+st.global.f32 [%o], %f2;
+END: ret; }
+"""
+FLOATS = [0, 0x80000000, 1, 0x80000001, 0x7F800000, 0xFF800000, 0x3F800000, 0xBF800000, 0x7F7FFFFF, 0xFF7FFFFF]
+NANS = [0x7FC00000, 0xFFFFFFFF, 0x7F800001, 0xFF800001]
+
+
+def reduced(words: list[int], operation: str) -> int:
+    """What the manual says: numbers only, +0 above -0; NaN where there are none, or any with ``.NaN``."""
+    name, *modifiers = operation.split(".")
+    if "abs" in modifiers:
+        words = [word & 0x7FFFFFFF for word in words]
+    numbers = [word for word in words if word & 0x7FFFFFFF <= 0x7F800000]
+    if not numbers or ("NaN" in modifiers and len(numbers) < len(words)):
+        return 0x7FFFFFFF
+    as_float = {word: struct.unpack("<f", struct.pack("<I", word))[0] for word in numbers}
+    return {"min": min, "max": max}[name](numbers, key=lambda word: (as_float[word], -(word >> 31)))
+
+
+def warps_of_floats(rng: np.random.Generator) -> Iterator[tuple[list[int], int]]:
+    """32 words and a membermask: numbers, zeros, NaNs, and mixtures."""
+    pools = (FLOATS, [0, 0x80000000], NANS, [*FLOATS, *NANS], [0x80000000, *NANS], [0x7F800000, 0xFF800000])
+    for pool in (*pools, None, None):
+        for mask in (0xFFFFFFFF, 1, 0x80000000, int(rng.integers(1, 1 << 32))):
+            words = rng.integers(0, 1 << 32, 32) if pool is None else rng.choice(np.array(pool, np.uint64), 32)
+            yield [int(word) for word in words], mask
+
+
 @pytest.mark.parametrize(
-    "instruction",
-    ["redux.sync.min.f32 %f0, %f1, -1;"],
+    "operation", [f"{n}{a}{v}" for n in ("min", "max") for a in ("", ".abs") for v in ("", ".NaN")]
 )
-def test_what_is_not_supported_is_refused(instruction: str) -> None:
-    with pytest.raises(PtxError, match="not supported"):
-        run_jit(case(instruction), "host", 2)
+def test_floats_are_reduced(operation: str) -> None:
+    rows = list(warps_of_floats(np.random.default_rng(5)))
+    words, masks = np.array([row for row, _ in rows], np.uint32), np.array([mask for _, mask in rows], np.uint32)
+    want = np.full(words.shape, 0x12345678, np.uint32)
+    for at, (row, mask) in enumerate(rows):
+        members = [lane for lane in range(32) if mask >> lane & 1]
+        want[at, members] = reduced([row[lane] for lane in members], operation)
+    launch = Case(
+        REDUX.replace("OPERATION", operation),
+        [words, np.full(words.shape, 0x12345678, np.uint32), masks],
+        grid=(len(rows) // 2, 1, 1),
+        block=(64, 1, 1),
+    )
+    np.testing.assert_array_equal(run_interpreter(launch)[1], want)
+    for name in TARGETS:
+        np.testing.assert_array_equal(run_jit(launch, name)[1], want)

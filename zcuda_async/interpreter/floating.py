@@ -14,6 +14,8 @@ from zcuda_async.ptx.ir import Instruction
 __all__ = ("FLOATING", "rounding", "saturate", "wrap")
 
 _MODES: Final = ("rn", "rz", "rm", "rp", "rna")
+_OUT_OF_BOUNDS: Final = 0x7FF7
+"""The NaN, of either sign, that tensor copies fill with and ``.oob`` looks for, in f16 and bf16."""
 Exact = Callable[..., Value]
 
 
@@ -37,12 +39,12 @@ def _relu(form: Format, bits: int) -> int:
 
 
 def wrap(instruction: Instruction, ptx_type: str, compute: Exact) -> Compute:
-    """Decode, compute exactly, round; with what ``.ftz``, ``.sat`` and ``.relu`` ask for."""
-    if instruction.has("oob"):
-        raise LookupError(".oob")
+    """Decode, compute exactly, round; with what ``.ftz``, ``.sat``, ``.relu`` and ``.oob`` ask for."""
     form, mode, flushes = FORMATS[ptx_type], rounding(instruction), instruction.has("ftz")
 
     def run(*operands: int) -> int:
+        if instruction.has("oob") and any(bits & ~form.sign_bit == _OUT_OF_BOUNDS for bits in operands[:2]):
+            return 0
         if flushes:
             operands = tuple(form.flush(bits) for bits in operands)
         result = form.encode(compute(*(form.decode(bits) for bits in operands)), mode)

@@ -36,6 +36,7 @@ _MMA: Final = (
     _mma("m16n8k8 m16n8k16", "f32, bf16, bf16, f32"),
     _mma("m16n8k4 m16n8k8", "f32, tf32, tf32, f32"),
     _mma("m16n8k16 m16n8k32", "f32, e4m3 e5m2, e4m3 e5m2, f32"),
+    _mma("m16n8k16 m16n8k32", "f16, e4m3 e5m2, e4m3 e5m2, f16"),
     _mma("m8n8k4 m16n8k4 m16n8k8 m16n8k16", "f64, f64, f64, f64"),
     _mma("m8n8k16 m16n8k16 m16n8k32", "s32, s8 u8, s8 u8, s32", "{.satfinite}"),
     _mma("m8n8k32 m16n8k32 m16n8k64", "s32, s4 u4, s4 u4, s32", "{.satfinite}"),

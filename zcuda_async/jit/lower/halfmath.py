@@ -150,17 +150,19 @@ _FMA: Final = {
 
 
 def _fma(builder: Builder, instruction: Instruction, form: Layout16, bits: Type, args: Sequence[str]) -> str:
-    return _FMA[form is _BRAIN](builder, instruction, form, bits, args)
+    """``fma``, rounded once; with ``.oob`` +0 where a or b is from outside a tensor."""
+    value = _FMA[form is _BRAIN](builder, instruction, form, bits, args)
+    if not instruction.has("oob"):
+        return value
+    for factor in args[:2]:
+        size = builder.binary("and", bits, factor, bits.const(0x7FFF))
+        outside = builder.compare("icmp eq", bits, size, bits.const(_OUTSIDE))
+        value = builder.select(bits, outside, bits.const(0), value)
+    return value
 
 
-_fma_lanes = on_halves(_fma)
-
-
-def fma(group: Group, instruction: Instruction) -> None:
-    """``fma``, rounded once."""
-    if instruction.has("oob"):
-        raise group.refuse(instruction, ".oob belongs to tensor copies that fill with NaN, which are not supported")
-    _fma_lanes(group, instruction)
+_OUTSIDE: Final = 0x7FF7
+"""What copies of tensors put where there is nothing, in both formats; its sign does not matter."""
 
 
 def add_halves(builder: Builder, form: Layout16, bits: Type, a: str, b: str) -> str:
@@ -227,7 +229,7 @@ HALF: Final[dict[str, Lowering]] = {
     "add": on_halves(_through_f32(_binary("fadd"))),
     "sub": on_halves(_through_f32(_binary("fsub"))),
     "mul": on_halves(_through_f32(_binary("fmul"))),
-    "fma": fma,
+    "fma": on_halves(_fma),
     "neg": on_halves(_sign_change("xor", -0x8000)),
     "abs": on_halves(_sign_change("and", 0x7FFF)),
     "min": on_halves(_minmax),

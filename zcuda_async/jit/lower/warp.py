@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from zcuda_async.jit.builder import Type, llvm_type
+from zcuda_async.jit.builder import Builder, Type
 from zcuda_async.jit.lower.members import active_masks, by_members, lane_mask, warp_bits
 from zcuda_async.jit.shapes import VARYING
 from zcuda_async.ptx.ir import Instruction, Operand
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 __all__ = ("WARP", "WARP_OPCODES", "warps")
 
 _WARP: Final = 32
+_WORDS: Final = Type("i32", _WARP)
 _FULL: Final = 0xFFFFFFFF
+_LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
+_INFINITY: Final = 0x7F800000
+_CANONICAL_NAN: Final = 0x7FFFFFFF
 
 
 def warps(group: Group) -> list[range]:
@@ -170,28 +174,54 @@ def _vote_of(group: Group, instruction: Instruction, truths: str, members: str) 
 
 
 def redux(group: Group, instruction: Instruction) -> None:
-    """``redux.sync``: one integer reduction over the member lanes of a warp."""
-    builder = group.builder
+    """``redux.sync``: one reduction over the member lanes of a warp."""
     shape = group.plain(instruction)
-    ptx_type = instruction.types[0]
-    if ptx_type == "f32":
-        raise group.refuse(instruction, "a reduction of .f32 is not supported yet")
-    kind = group.vector(llvm_type(ptx_type))
-    operation = next(name for name in ("add", "min", "max", "and", "or", "xor") if instruction.has(name))
-    sign = ("s" if ptx_type[0] == "s" else "u") if operation in ("min", "max") else ""
-    low, high = (-(1 << 31), (1 << 31) - 1) if ptx_type[0] == "s" else (0, _FULL)
-    neutral = {"min": high, "max": low, "and": -1}.get(operation, 0)
+    total = _total_of_floats if instruction.types[0] == "f32" else _total
     values: list[str] = []
     for parts in warps(group):
-        sources = [group.read(instruction.operands[1], kind.elem, part, vector=True) for part in parts]
-        wide, whole = builder.concat(kind, sources)
+        sources = [group.read(instruction.operands[1], "i32", part, vector=True) for part in parts]
+        _, whole = group.builder.concat(group.vector("i32"), sources)
+        values += _for_members(group, instruction, "i32", parts, partial(total, group, instruction, whole))
+    group.write(instruction.operands[0], values if not shape.same else values[:1], "i32", shape, instruction.guard)
 
-        def total(members: str, wide: Type = wide, whole: str = whole) -> str:
-            chosen = builder.select(wide, lane_mask(group, members), whole, wide.const(neutral))
-            return builder.call(kind.elem, f"llvm.vector.reduce.{sign}{operation}.{wide.suffix}", [(wide, chosen)])
 
-        values += _for_members(group, instruction, kind.elem, parts, total)
-    group.write(instruction.operands[0], values if not shape.same else values[:1], kind.elem, shape, instruction.guard)
+def _reduced(group: Group, operation: str, words: str) -> str:
+    return group.builder.call("i32", f"llvm.vector.reduce.{operation}.{_WORDS.suffix}", [(_WORDS, words)])
+
+
+def _total(group: Group, instruction: Instruction, whole: str, members: str) -> str:
+    is_signed = instruction.types[0] == "s32"
+    operation = next(name for name in ("add", "min", "max", "and", "or", "xor") if instruction.has(name))
+    sign = ("s" if is_signed else "u") if operation in ("min", "max") else ""
+    low, high = (_LOWEST, _HIGHEST) if is_signed else (0, _FULL)
+    neutral = {"min": high, "max": low, "and": -1}.get(operation, 0)
+    chosen = group.builder.select(_WORDS, lane_mask(group, members), whole, _WORDS.const(neutral))
+    return _reduced(group, sign + operation, chosen)
+
+
+def _total_of_floats(group: Group, instruction: Instruction, whole: str, members: str) -> str:
+    """The least or greatest f32 that is a number, by integers that sort like floats; with ``.NaN`` a NaN wins."""
+    builder = group.builder
+    operation, neutral = ("smin", _HIGHEST) if instruction.has("min") else ("smax", _LOWEST)
+    size = builder.binary("and", _WORDS, whole, _WORDS.const(_HIGHEST))
+    nan = builder.compare("icmp ugt", _WORDS, size, _WORDS.const(_INFINITY))
+    key = size if instruction.has("abs") else _sorted(builder, _WORDS, whole)
+    left_out = builder.op(f"xor i32 {members}, -1")
+    none = builder.binary("or", _WORDS.of("i1"), nan, lane_mask(group, left_out))
+    total = _reduced(group, operation, builder.select(_WORDS, none, _WORDS.const(neutral), key))
+    # No number has the neutral element for a key.
+    fails = builder.op(f"icmp eq i32 {total}, {neutral}")
+    if instruction.has("NaN"):
+        lanes = builder.cast("bitcast", _WORDS.of("i1"), nan, Type("i32"))
+        seen = builder.op(f"and i32 {members}, {lanes}")
+        fails = builder.op(f"or i1 {fails}, {builder.op(f'icmp ne i32 {seen}, 0')}")
+    return builder.op(f"select i1 {fails}, i32 {_CANONICAL_NAN}, i32 {_sorted(builder, Type('i32'), total)}")
+
+
+def _sorted(builder: Builder, kind: Type, bits: str) -> str:
+    """Signed integers that sort like the floats, -0 before +0; its own inverse."""
+    sign = builder.binary("ashr", kind, bits, kind.const(31))
+    return builder.binary("xor", kind, bits, builder.binary("and", kind, sign, kind.const(_HIGHEST)))
 
 
 WARP: Final[dict[str, Lowering]] = {"shfl": shuffle, "vote": vote, "activemask": vote, "redux": redux}
