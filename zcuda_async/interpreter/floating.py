@@ -7,12 +7,13 @@ from typing import Final
 
 from zcuda_async.interpreter import exact
 from zcuda_async.interpreter.bits import Compute, Factory, packed
-from zcuda_async.interpreter.exact import FORMATS, NAN, Format, Value
+from zcuda_async.interpreter.exact import FORMATS, NAN, Format, Kind, Value
 from zcuda_async.interpreter.mathematics import cosine, exp2, hyperbolic_tangent, log2, reciprocal_root, sine
 from zcuda_async.ptx.ir import Instruction
 
 __all__ = ("FLOATING", "rounding", "saturate", "wrap")
 
+_UPPER: Final = Format(11, 20)
 _MODES: Final = ("rn", "rz", "rm", "rp", "rna")
 _OUT_OF_BOUNDS: Final = 0x7FF7
 """The NaN, of either sign, that tensor copies fill with and ``.oob`` looks for, in f16 and bf16."""
@@ -143,8 +144,31 @@ def _one_argument(function: Callable[[Value], Value]) -> Factory:
     return _rounded(lambda _, a: function(a))
 
 
-def _reciprocal(_: str, a: Value) -> Value:
+def _reciprocal_value(a: Value) -> Value:
     return exact.divide(exact.finite(1), a)
+
+
+def _divide(instruction: Instruction) -> Compute:
+    """Division; ``.approx`` is a * (1 / b) with a reciprocal that is never subnormal."""
+
+    def quotient(_: str, a: Value, b: Value) -> Value:
+        if instruction.has("approx") and not b.is_nan and not b.is_infinite and b.magnitude > 2**126:
+            return exact.multiply(a, Value(Kind.FINITE, b.negative))
+        return exact.divide(a, b)
+
+    return _rounded(quotient)(instruction)
+
+
+def _gross(factory: Factory) -> Factory:
+    """``.approx.ftz.f64``: computed on upper words, numbers of 11 bits of exponent and 20 of fraction."""
+
+    def make(instruction: Instruction) -> Compute:
+        if instruction.types[0] != "f64" or not (instruction.has("approx") and instruction.has("ftz")):
+            return factory(instruction)
+        function = _reciprocal_value if instruction.opcode == "rcp" else reciprocal_root
+        return lambda bits: _UPPER.flush(_UPPER.encode(function(_UPPER.decode(_UPPER.flush(bits >> 32))))) << 32
+
+    return make
 
 
 def _subtract(mode: str, a: Value, b: Value) -> Value:
@@ -157,10 +181,10 @@ FLOATING: Final[dict[str, Factory]] = {
     "mul": _rounded(lambda _, a, b: exact.multiply(a, b)),
     "fma": _rounded(_fma),
     "mad": _rounded(_fma),
-    "div": _rounded(lambda _, a, b: exact.divide(a, b)),
-    "rcp": _rounded(_reciprocal),
+    "div": _divide,
+    "rcp": _gross(_one_argument(_reciprocal_value)),
     "sqrt": _one_argument(exact.square_root),
-    "rsqrt": _one_argument(reciprocal_root),
+    "rsqrt": _gross(_one_argument(reciprocal_root)),
     "abs": packed(_abs),
     "neg": packed(_neg),
     "min": _extreme(min),

@@ -63,6 +63,8 @@ def _arithmetic(name: str) -> Compute:
         mode = next((modifier for modifier in instruction.modifiers if modifier in DIRECTED), None)
         if instruction.opcode == "rcp":
             args = [kind.const(1.0), args[0]]
+        if instruction.opcode == "div" and instruction.has("approx"):
+            args = [args[0], _without_reciprocal(builder, kind, args[1])]
         if mode is not None:
             return directed(builder, name, mode, kind, args)
         if name in ("fma", "sqrt"):
@@ -70,6 +72,32 @@ def _arithmetic(name: str) -> Compute:
         return builder.binary("f" + name, kind, args[0], args[1])
 
     return _wrapped(run)
+
+
+def _without_reciprocal(builder: Builder, kind: Type, value: str) -> str:
+    """``div.approx``: a divisor beyond 2**126, whose reciprocal would be subnormal, divides as infinity does."""
+    size = builder.intrinsic("fabs", kind, value)
+    far = builder.compare("fcmp ogt", kind, size, kind.const(2.0**126))
+    return builder.select(kind, far, builder.intrinsic("copysign", kind, kind.const(float("inf")), value), value)
+
+
+def _gross(compute: Compute) -> Compute:
+    """``.approx.ftz.f64``: of operand and result only the upper words count; the only NaN is the canonical one."""
+
+    def run(builder: Builder, instruction: Instruction, kind: Type, args: Sequence[str]) -> str:
+        if kind.elem != "double" or not (instruction.has("approx") and instruction.has("ftz")):
+            return compute(builder, instruction, kind, args)
+        bits = kind.of("i64")
+        upper, half = bits.const(-(1 << 32)), bits.const(1 << 31)
+        x = builder.binary("and", bits, builder.cast("bitcast", kind, args[0], bits), upper)
+        y = compute(builder, instruction, kind, [builder.cast("bitcast", bits, x, kind)])
+        number = builder.compare("fcmp ord", kind, y, y)
+        rounded = builder.binary("add", bits, builder.cast("bitcast", kind, y, bits), half)
+        rounded = builder.binary("and", bits, rounded, upper)
+        canonical = bits.const(0x7FFFFFFF00000000)
+        return builder.cast("bitcast", bits, builder.select(bits, number, rounded, canonical), kind)
+
+    return run
 
 
 def _reciprocal_root(builder: Builder, _: Instruction, kind: Type, args: Sequence[str]) -> str:
@@ -163,9 +191,9 @@ FLOATING: Final[dict[str, Lowering]] = {
     "fma": lanewise(_arithmetic("fma")),
     "mad": lanewise(_arithmetic("fma")),
     "div": lanewise(_arithmetic("div")),
-    "rcp": lanewise(_arithmetic("div")),
+    "rcp": lanewise(_gross(_arithmetic("div"))),
     "sqrt": lanewise(_arithmetic("sqrt")),
-    "rsqrt": lanewise(_wrapped(_reciprocal_root)),
+    "rsqrt": lanewise(_gross(_wrapped(_reciprocal_root))),
     "abs": lanewise(_wrapped(_abs)),
     "neg": lanewise(_wrapped(_neg)),
     "min": lanewise(_wrapped(_minmax)),

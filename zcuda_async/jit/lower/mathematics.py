@@ -80,17 +80,17 @@ def _log_edges(builder: Builder, kind: Type, x: str, value: str) -> str:
 
 _SIN: Final = (2.718311493989822e-6, -1.983933333333333e-4, 8.333328889e-3, -1.6666666641626524e-1)
 _COS: Final = (2.43904487962774e-5, -1.38867637746099e-3, 4.16666233237390e-2, -4.99999997251031e-1, 1.0)
+_FAR: Final = 2.0**26
+_TURNS: Final = (0x145F306D, 0x19391054, 0x14FE13AB, 0x1D1F534D, 0x1B81B6C5, 0x5664F10)
+"""1 / (2 pi) = the sum of n / 2**(31 + 29 k): 29 bits each, so the product with an f32 is exact in f64."""
 
 
 def sine_approx(builder: Builder, kind: Type, x: str, *, cosine: bool) -> str:
-    """Sin or cos: reduction by pi/2 in f64 (good far beyond the range PTX bounds), then polynomials."""
+    """Sin or cos: reduction to a quarter turn in f64, then polynomials; the sine takes the sign of x last."""
     wide, ints = kind.of("double"), kind.of("i32")
-    size = builder.compare("fcmp olt", kind, builder.intrinsic("fabs", kind, x), kind.const(2.0**30))
-    safe = builder.select(kind, size, x, kind.const(0.0))
-    exact = builder.cast("fpext", kind, safe, wide)
-    turns = builder.intrinsic("roundeven", wide, builder.binary("fmul", wide, exact, wide.const(0.6366197723675814)))
-    rest = builder.intrinsic("fma", wide, turns, wide.const(-1.5707963267948966), exact)
-    quadrant = builder.op(f"fptosi {wide} {turns} to {ints}")
+    size = builder.intrinsic("fabs", kind, x)
+    quarters, rest = _reduced(builder, kind, size)
+    quadrant = builder.op(f"fptosi {wide} {quarters} to {ints}")
     if cosine:
         quadrant = builder.binary("add", ints, quadrant, ints.const(1))
     r = builder.cast("fptrunc", wide, rest, kind)
@@ -100,11 +100,52 @@ def sine_approx(builder: Builder, kind: Type, x: str, *, cosine: bool) -> str:
     )
     cos = _horner(builder, kind, square, _COS)
     odd = builder.compare("icmp ne", ints, builder.binary("and", ints, quadrant, ints.const(1)), ints.const(0))
-    value = builder.select(kind, odd, cos, sine)
-    flip = builder.compare("icmp ne", ints, builder.binary("and", ints, quadrant, ints.const(2)), ints.const(0))
-    value = builder.select(kind, flip, builder.op(f"fneg {kind} {value}"), value)
-    finite = builder.compare("fcmp olt", kind, builder.intrinsic("fabs", kind, x), kind.const(float("inf")))
+    value = builder.cast("bitcast", kind, builder.select(kind, odd, cos, sine), ints)
+    flip = builder.binary("shl", ints, builder.binary("and", ints, quadrant, ints.const(2)), ints.const(30))
+    if not cosine:
+        sign = builder.binary("and", ints, builder.cast("bitcast", kind, x, ints), ints.const(-(1 << 31)))
+        flip = builder.binary("xor", ints, flip, sign)
+    value = builder.cast("bitcast", ints, builder.binary("xor", ints, value, flip), kind)
+    finite = builder.compare("fcmp olt", kind, size, kind.const(float("inf")))
     return builder.select(kind, finite, value, kind.const(float("nan")))
+
+
+def _reduced(builder: Builder, kind: Type, size: str) -> tuple[str, str]:
+    """(q, r) in f64 with size = q pi/2 + r and r within pi/4; q modulo 4 where size is large."""
+    wide = kind.of("double")
+    large = builder.compare("fcmp uge", kind, size, kind.const(_FAR))
+    safe = builder.cast("fpext", kind, builder.select(kind, large, kind.const(0.0), size), wide)
+    quarters = builder.intrinsic("roundeven", wide, builder.binary("fmul", wide, safe, wide.const(0.6366197723675814)))
+    rest = builder.intrinsic("fma", wide, quarters, wide.const(-1.5707963267948966), safe)
+    start, far, done = (builder.block_name(name) for name in ("near", "far", "reduced"))
+    builder.line(f"br label %{start}")
+    builder.label(start)
+    truth = kind.of("i1")
+    some = builder.call("i1", f"llvm.vector.reduce.or.{truth.suffix}", [(truth, large)]) if kind.lanes else large
+    builder.line(f"br i1 {some}, label %{far}, label %{done}, !prof !10")
+    builder.label(far)
+    far_quarters, far_rest = _reduced_far(builder, wide, builder.cast("fpext", kind, size, wide))
+    chosen = [builder.select(wide, large, *pair) for pair in ((far_quarters, quarters), (far_rest, rest))]
+    builder.line(f"br label %{done}")
+    builder.label(done)
+    pairs = zip((quarters, rest), chosen, strict=True)
+    quarters, rest = (builder.op(f"phi {wide} [ {one}, %{start} ], [ {two}, %{far} ]") for one, two in pairs)
+    return quarters, rest
+
+
+def _reduced_far(builder: Builder, wide: Type, size: str) -> tuple[str, str]:
+    """The same for any finite size: whole turns fall away product by product, each of them exact."""
+    fraction = wide.const(0.0)
+    for k, number in enumerate(_TURNS):
+        turns = builder.binary("fmul", wide, size, wide.const(number * 2.0 ** -(31 + 29 * k)))
+        part = builder.binary("fsub", wide, turns, builder.intrinsic("roundeven", wide, turns))
+        fraction = builder.binary("fadd", wide, fraction, part)
+    fraction = builder.binary("fsub", wide, fraction, builder.intrinsic("roundeven", wide, fraction))
+    quarters = builder.intrinsic("roundeven", wide, builder.binary("fmul", wide, fraction, wide.const(4.0)))
+    rest = builder.intrinsic("fma", wide, quarters, wide.const(-0.25), fraction)
+    finite = builder.compare("fcmp ord", wide, rest, wide.const(0.0))  # an infinite size is no number by now
+    quarters = builder.select(wide, finite, quarters, wide.const(0.0))
+    return quarters, builder.binary("fmul", wide, rest, wide.const(6.283185307179586))
 
 
 _TANH: Final = (62 / 2835, -17 / 315, 2 / 15, -1 / 3)
