@@ -218,7 +218,9 @@ class _Image:
 
 def _image(case: Case) -> _Image:
     info = inspect_module(case.text, "<test>")
-    return _Image(info.globals_image, info.relocations, {v.name: v.offset for v in info.variables})
+    return _Image(
+        info.globals_image.ljust(info.memory_size, b"\0"), info.relocations, {v.name: v.offset for v in info.variables}
+    )
 
 
 def _place(case: Case) -> tuple[Buffers, int, _Image]:

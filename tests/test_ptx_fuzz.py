@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
+from fuzz.fuzz_ptx import make, run_one
+from fuzz.mutate import mutant
+from fuzz.seeds import small_seeds
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -109,3 +114,26 @@ def test_a_large_function_is_read() -> None:
     body = "".join(f"L{index}: add.s32 %r1, %r{index}, {index}; @%p bra L{index};\n" for index in range(3000))
     (function,) = parse(HEADER + f".entry k() {{ .reg .pred %p; .reg .b32 %r<4000>; {body} }}").functions
     assert len(function.body) == 9000
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_mutants_are_loaded_or_refused(part: int) -> None:
+    """A short piece of what ``python -m tests.fuzz.fuzz_ptx`` does for hours."""
+    seen = Counter[str]()
+    for number in range(100 * part, 100 * (part + 1)):
+        run_one(make(small_seeds(), 0, number), number, seen)
+    assert seen["read"] >= 5, seen
+    assert seen["generated"] >= 1, seen
+    assert seen["reports"] >= 1, seen
+
+
+def test_a_mutant_is_always_the_same() -> None:
+    assert make(small_seeds(), 1, 2) == make(small_seeds(), 1, 2) != make(small_seeds(), 1, 3)
+    assert {type(make(small_seeds(), 0, number)) for number in range(200)} == {str, bytes}
+
+
+def test_mutants_are_bounded() -> None:
+    seeds = small_seeds()
+    for number in range(200):
+        assert len(mutant(seeds.texts[0], Random(number), seeds, 5000)) <= 5000
+    assert mutant("", Random(1), seeds) == ""

@@ -50,7 +50,7 @@ def test_the_interpreter_runs_a_linked_module() -> None:
     text = join_texts(FILES)
     info = inspect_module(text)
     base, out = 1 << 20, 1 << 24
-    image = bytearray(info.globals_image)
+    image = bytearray(info.globals_image.ljust(info.memory_size, b"\0"))
     for offset, addend in info.relocations:
         image[offset : offset + 8] = (base + addend).to_bytes(8, "little")
     results = bytearray(1024)

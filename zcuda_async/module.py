@@ -150,7 +150,7 @@ class Module:
         try:
             compiler = await self.context.get_compiler()
             info = await compiler.inspect(self._text, self._filename)
-            if info.globals_image:
+            if info.memory_size:
                 await self._place(info)
         except Exception as error:  # noqa: BLE001 - it belongs to whoever asks for a kernel
             if isinstance(error, CompileError) and error.__cause__ is not None:
@@ -165,13 +165,17 @@ class Module:
 
     async def _place(self, info: ModuleInfo) -> None:
         """Put the variables into device memory, addresses adjusted to where they landed."""
-        size = len(info.globals_image)
+        size, image_size = info.memory_size, len(info.globals_image)
         heap = self.context.device_heap
         image = Buffer(heap, heap.reserve(size), size)
 
         def write() -> None:
             view = heap.view(image.handle, size)
-            view[:] = info.globals_image
+            view[:image_size] = info.globals_image
+            if image_size < size:
+                import numpy as np
+
+                np.frombuffer(view, np.uint8)[image_size:] = 0
             for offset, addend in info.relocations:
                 _WORD.pack_into(view, offset, (image.handle + addend) % 2**64)
 

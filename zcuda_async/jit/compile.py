@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -34,6 +35,7 @@ __all__ = ("compile_kernel", "generate_ir", "inspect_module")
 
 _PARSED: OrderedDict[tuple[str, str], Module] = OrderedDict()
 _PARSED_LIMIT: Final = 8
+_LARGEST_IMAGE: Final = 1 << 30
 _MOST_PARTS_CALLING: Final = 2
 """Where functions are called out of line, every part's registers go to the stack."""
 
@@ -58,7 +60,7 @@ def inspect_module(text: str, filename: str = "<ptx>") -> ModuleInfo:
     """
     module = _parse(text, filename)
     offsets, size = globals_layout(module)
-    image = bytearray(size)
+    image = _blank_image(module, offsets, text, filename)
     functions = function_addresses(module)
     relocations: list[tuple[int, int]] = []
     variables = []
@@ -78,7 +80,19 @@ def inspect_module(text: str, filename: str = "<ptx>") -> ModuleInfo:
                 raise _error(text, filename, variable.span, message)
             relocations.append((at + where, offsets[symbol] + addend))
     kernels = tuple(_kernel_info(module, function) for function in module.functions if function.is_entry)
-    return ModuleInfo(kernels, tuple(variables), bytes(image), tuple(relocations))
+    return ModuleInfo(kernels, tuple(variables), bytes(image), tuple(relocations), size)
+
+
+def _blank_image(module: Module, offsets: Mapping[str, int], text: str, filename: str) -> bytearray:
+    """Zeros up to the end of the last initial value."""
+    end = 0
+    for variable in module.variables:
+        if variable.initial and variable.name in offsets:
+            end = max(end, offsets[variable.name] + len(variable.initial))
+            if end > _LARGEST_IMAGE:
+                message = f"initial values of variables that take more than {_LARGEST_IMAGE} bytes are not supported"
+                raise _error(text, filename, variable.span, message)
+    return bytearray(end)
 
 
 def _error(text: str, filename: str, span: Span, message: str) -> PtxError:

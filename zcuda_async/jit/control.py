@@ -17,6 +17,7 @@ from zcuda_async.jit.lower.barrier import Barriers, state_field
 from zcuda_async.jit.lower.faults import DEADLOCK, raise_fault
 from zcuda_async.jit.lower.group import Group
 from zcuda_async.jit.lower.members import warp_bits
+from zcuda_async.jit.shapes import is_branch_uniform
 from zcuda_async.jit.sync import Waiting, is_block_wide
 from zcuda_async.ptx.ir import Instruction
 
@@ -372,7 +373,7 @@ class GroupCode:
             self._go(block, block.taken, group.masks)
             return
         guard = block.branch.guard
-        if group.analysis.shapes[guard.register.name].is_uniform:
+        if is_branch_uniform(block, group.analysis.shapes):
             condition = group.predicate(guard, 0, vector=False)
             taken, other = builder.block_name("taken"), builder.block_name("other")
             builder.line(f"br i1 {condition}, label %{taken}, label %{other}")

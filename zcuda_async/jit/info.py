@@ -57,13 +57,20 @@ class VariableInfo:
 class ModuleInfo:
     """What a module holds: its kernels by name, and the image its variables start from.
 
-    `relocations` are (byte offset, addend): add the image's own load address to the 64-bit word there.
+    `relocations` are (byte offset, addend): add the image's own load address to the 64-bit word there.  Variables
+    may take more than the image, `globals_size` bytes: what lies beyond it is zero.
     """
 
     kernels: tuple[KernelInfo, ...]
     variables: tuple[VariableInfo, ...] = ()
     globals_image: bytes = b""
     relocations: tuple[tuple[int, int], ...] = ()
+    globals_size: int = 0
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes that the variables take."""
+        return max(self.globals_size, len(self.globals_image))
 
     def to_bytes(self) -> bytes:
         """Serialise (JSON header, then the image)."""
@@ -81,6 +88,7 @@ class ModuleInfo:
             variables=tuple(VariableInfo(**variable) for variable in fields["variables"]),
             globals_image=image,
             relocations=tuple((offset, addend) for offset, addend in fields["relocations"]),
+            globals_size=fields["globals_size"],
         )
 
 

@@ -52,8 +52,14 @@ def _place(variables: list[Variable]) -> tuple[dict[str, int], int]:
 
 
 def globals_layout(module: Module) -> tuple[dict[str, int], int]:
-    """Offsets of the module's .global and .const variables in its image, and the image's size."""
-    return _place([v for v in module.variables if v.space in ("global", "const") and v.size is not None])
+    """Offsets of the module's .global and .const variables in its memory, and what they take in bytes.
+
+    Those with initial values come first, small ones before large ones: the image ends with the last initial value,
+    however large the variables are.
+    """
+    variables = [v for v in module.variables if v.space in ("global", "const") and v.size is not None]
+    plain = [v for v in variables if not v.initial]
+    return _place([*sorted((v for v in variables if v.initial), key=lambda v: v.size or 0), *plain])
 
 
 def _arguments(function: Function) -> dict[str, int]:

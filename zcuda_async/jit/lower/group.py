@@ -7,7 +7,8 @@ varying ones a vector; if all parts hold the same, only part 0 is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -126,20 +127,30 @@ class Group:
     def _slot(self, register: Register, part: int, kind: Type) -> str:
         key = (register.name, part)
         if key not in self.slots:
-            self.slots[key] = self.builder.alloca(str(kind))
+            slot = self.slots[key] = self.builder.alloca(str(kind))
+            if register.name in self.analysis.live[0]:  # read before it is written, perhaps; LLVM must see a value
+                self.builder.entry_stores.append(f"  store {kind} {kind.const(0)}, ptr {slot}")
         return self.slots[key]
 
     def raw(self, register: Register, part: int) -> tuple[str, Shape, Type]:
         """A register's stored value for one part: the base where it is affine."""
         if register.name not in self.analysis.shapes:
             kind = Type(llvm_type(register.type))
-            return "undef", Shape(0, True), kind
+            return kind.const(0), Shape(0, True), kind  # written nowhere
         shape, kind = self.storage(register)
         part = 0 if shape.same else part
         key = (register.name, part)
         if key not in self.current:
             self.current[key] = self.builder.op(f"load {kind}, ptr {self._slot(register, part, kind)}")
         return self.current[key], shape, kind
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """For code that not every path takes: what is read in it is read again behind it."""
+        current, specials = dict(self.current), dict(self.specials)
+        yield
+        self.current = {key: value for key, value in current.items() if self.current.get(key) == value}
+        self.specials = specials
 
     def materialise(self, value: str, elem: str, stride: int) -> str:
         """The vector base + stride * lane (just base in every lane when uniform)."""
@@ -154,8 +165,6 @@ class Group:
         """The same bits (or, for another width, truncated or extended integers) as element `elem`."""
         to = source.of(elem)
         if source == to:
-            return value
-        if value in ("undef", "poison"):
             return value
         builder = self.builder
         if source.bits == to.bits:

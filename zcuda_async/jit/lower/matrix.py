@@ -62,7 +62,8 @@ def _each_warp(group: Group, instruction: Instruction, body: Callable[[int, rang
         then, done = builder.block_name("warp"), builder.block_name("no.warp")
         builder.line(f"br i1 {builder.op(f'icmp ne i32 {bits}, 0')}, label %{then}, label %{done}")
         builder.label(then)
-        body(number, parts)
+        with group.apart():
+            body(number, parts)
         builder.line(f"br label %{done}")
         builder.label(done)
 

@@ -1,0 +1,1 @@
+"""Mutated PTX for the parser and the module loader; see README.md."""
