@@ -128,6 +128,7 @@ class Case:
     block: Triple = (32, 1, 1)
     dynamic_shared: int = 0
     cluster: Triple = (1, 1, 1)
+    stack_bytes: int = 1 << 14
     module: Module = field(init=False)
     function: Function = field(init=False)
 
@@ -174,8 +175,8 @@ class _Worker:
         total = case.grid[0] * case.grid[1] * case.grid[2]
         launch = LAUNCH.pack(0, total, 3, 1, 0, *case.grid, case.dynamic_shared, packed.ctypes.data, image, 0, 0)
         self._launch[:] = np.frombuffer(launch, np.uint8)
-        EXTENSION.pack_into(self._launch, EXTENSION_OFFSET, 0, *case.cluster, services().address)
-        state = WORKER.pack(self.shared, self.scratch, SCRATCH_BYTES, 0, 0, 0, 0)
+        EXTENSION.pack_into(self._launch, EXTENSION_OFFSET, 0, *case.cluster, services().address, 1, case.stack_bytes)
+        state = WORKER.pack(self.shared, self.scratch, SCRATCH_BYTES, 0, 0, 0, 0, 0)
         self._state[:] = np.frombuffer(state, np.uint8)
         last = code.entry(self._launch.ctypes.data, self._state.ctypes.data)
         assert last == 1, "the only worker of a launch is its last"

@@ -58,8 +58,9 @@ class DeviceLimits:
     Args:
         printf_fifo_bytes: what kernels may print until it is written; beyond that the oldest output is lost.
         malloc_heap_bytes: what ``malloc`` in kernels takes from; a null pointer says that it is used up.
-        stack_bytes: what each thread's calls may take at least.  Here there is always more: some megabytes for
-            each group of threads.
+        stack_bytes: what the calls of each thread may take, counted only for functions that are recursive or called
+            through pointers: 16 bytes each and their ``.local`` variables.  Calls beyond it are
+            `cudaErrorHardwareStackError`, and so are calls beyond what there is: some 256 KiB for each thread.
     """
 
     printf_fifo_bytes: int = 1 << 20

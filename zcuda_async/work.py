@@ -211,7 +211,16 @@ class MemsetOp(Op[None]):
 class LaunchOp(Op[None]):
     """A launch: waits for its code if need be, then goes to the executor."""
 
-    __slots__ = ("_buffers", "_code", "_config", "_generation", "_kernel", "_params", "_services")
+    __slots__ = (
+        "_buffers",
+        "_code",
+        "_config",
+        "_generation",
+        "_kernel",
+        "_params",
+        "_services",
+        "_stack_bytes",
+    )
 
     def __init__(
         self, stream: Stream, kernel: Kernel, config: LaunchConfig, params: bytes, buffers: list[Buffer]
@@ -222,6 +231,7 @@ class LaunchOp(Op[None]):
         self._params = params
         self._code: Completion[KernelCode] = kernel.code_for(config.block_shape)
         self._generation = _NOT_COUNTED
+        self._stack_bytes = stream.context.services.limits.stack_bytes
         services = kernel.info.services
         self._services = stream.context.services.address_for(services) if services else 0
         self._buffers: list[Buffer] = []
@@ -301,6 +311,8 @@ class LaunchOp(Op[None]):
             config.cooperative,
             self._kernel.cluster_for(config),
             self._services,
+            self.sequence,
+            self._stack_bytes,
         )
 
     def _executed(self, result: LaunchResult) -> None:

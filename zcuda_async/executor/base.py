@@ -29,7 +29,7 @@ class LaunchRequest:
     `globals_address` is where the module's variables live (0: it has none).  `lane` names the queue whose launches
     follow one another, for `LaunchAhead`; 0 for none.  A cooperative launch's blocks may all wait for each other;
     `cluster` is the blocks of a cluster.  `services_address` is where `jit.abi.SERVICES` lies, 0 if the kernel needs
-    none.
+    none.  `number` is no other launch's of the device; `stack_bytes` is what each thread's calls may take.
     """
 
     code: KernelCode
@@ -41,6 +41,8 @@ class LaunchRequest:
     is_cooperative: bool = False
     cluster: tuple[int, int, int] = (1, 1, 1)
     services_address: int = 0
+    number: int = 0
+    stack_bytes: int = 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class InlineExecutor:
         region = arena.layout.worker_region(self._index)
         self._worker = region.page
         self._page = arena.view(region.page, PAGE)
-        WORKER.pack_into(self._page, 0, region.shared, region.scratch, region.scratch_size, NO_BLOCK, 0, 0, 0)
+        WORKER.pack_into(self._page, 0, region.shared, region.scratch, region.scratch_size, NO_BLOCK, 0, 0, 0, 0)
         self._queue: deque[LaunchSlot] = deque()
         self._current: LaunchSlot | None = None
         self._idle: anyio.Event | None = None

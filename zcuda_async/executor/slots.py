@@ -77,7 +77,10 @@ class LaunchSlot:
         if request.is_cooperative:
             workspace = self.address + LAUNCH_SIZE
             self._view[LAUNCH_SIZE:_PARAMS_OFFSET] = bytes(WORKSPACE_SIZE)
-        EXTENSION.pack_into(self._view, EXTENSION_OFFSET, workspace, *request.cluster, request.services_address)
+        EXTENSION.pack_into(
+            self._view, EXTENSION_OFFSET, workspace, *request.cluster, request.services_address, request.number,
+            request.stack_bytes,
+        )  # fmt: skip
 
     def stamps(self) -> tuple[int, int]:
         """started_ns and finished_ns, 0 while it has not."""

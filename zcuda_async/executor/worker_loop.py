@@ -40,6 +40,7 @@ __all__ = ("serve",)
 _INVALID_KERNEL_IMAGE: Final = 200
 _FAULT_CODE: Final = WORKER_FIELDS["fault_code"][0]
 _STACK_SLOP: Final = 1 << 20
+_STACK_BYTES: Final = 96 << 20
 
 
 def serve(arguments: WorkerArguments) -> None:
@@ -48,8 +49,11 @@ def serve(arguments: WorkerArguments) -> None:
     region = layout.map_for_worker(arguments.arena_fd, arguments.index)
     os.close(arguments.arena_fd)
     page = _window(region.page, PAGE)
-    WORKER.pack_into(page, 0, region.shared, region.scratch, region.scratch_size, NO_BLOCK, 0, 0, 0)
-    STACK.pack_into(page, STACK_OFFSET, *_stack_bounds())
+    _grow_stack()
+    low, high = _stack_bounds()
+    floor = low + 2 * _STACK_SLOP if high else 0
+    WORKER.pack_into(page, 0, region.shared, region.scratch, region.scratch_size, NO_BLOCK, 0, 0, 0, floor)
+    STACK.pack_into(page, STACK_OFFSET, low, high)
     handler = install_fault_handler(region.page)
     # The parent may be killed while messages are under way.
     with socket.socket(fileno=arguments.socket_fd) as channel, suppress(ConnectionError):
@@ -120,6 +124,17 @@ class _Loop:
 
 def _window(address: int, size: int) -> memoryview:
     return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
+
+
+def _grow_stack() -> None:
+    """Let the main thread's stack, which kernels run on, grow further than programs may by default.
+
+    Linux leaves at least 128 MiB of addresses below it.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    wanted = _STACK_BYTES if hard == resource.RLIM_INFINITY else min(_STACK_BYTES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_STACK, (wanted, hard))
 
 
 def _stack_bounds() -> tuple[int, int]:

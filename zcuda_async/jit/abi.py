@@ -45,13 +45,13 @@ __all__ = (
     "WORKER_SPACING",
 )
 
-ABI_VERSION: Final = 5
+ABI_VERSION: Final = 6
 """Part of every object-cache key: raise it with any change below."""
 
 LAUNCH: Final = struct.Struct("<QQQIIIIIIQQQQ48x")
 """One launch; 128 bytes, 64-byte aligned.  What only some launches need follows in `EXTENSION`."""
 
-EXTENSION: Final = struct.Struct("<QIII4xQ")
+EXTENSION: Final = struct.Struct("<QIII4xQQQ")
 EXTENSION_OFFSET: Final = 80
 WORKSPACE_SIZE: Final = 64
 """Bytes."""
@@ -77,6 +77,8 @@ LAUNCH_FIELDS: Final[dict[str, tuple[int, str]]] = {
     "cluster_y": (92, "i32"),
     "cluster_z": (96, "i32"),
     "services": (104, "i64"),  # address of the device's `SERVICES`, 0 if it has none
+    "number": (112, "i64"),  # no other launch of the device has it: %gridid
+    "stack_bytes": (120, "i64"),  # what each thread's calls may take
 }
 
 SHARED_WINDOW_SIZE: Final = 256 << 10
@@ -139,7 +141,7 @@ That is the format (0 for a filler), padded to a multiple of 8; the arguments as
 likewise; and the strings that its ``%s`` name, each with its NUL.
 """
 
-WORKER: Final = struct.Struct("<QQQQQQQ8x")
+WORKER: Final = struct.Struct("<QQQQQQQQ")
 """One worker's state; 64 bytes."""
 
 WORKER_SIZE: Final = 64
@@ -152,6 +154,7 @@ WORKER_FIELDS: Final[dict[str, tuple[int, str]]] = {
     "fault_code": (32, "i64"),  # cudaError_t value, 0 for none
     "fault_address": (40, "i64"),
     "fault_site": (48, "i64"),  # line in the PTX text, 0 if unknown; the text's number in the high half
+    "stack_floor": (56, "i64"),  # how low calls may push the native stack; 0 if the worker runs in a thread of others
 }
 
 REPORT_SIZE: Final = 4096

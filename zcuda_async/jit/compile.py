@@ -17,7 +17,7 @@ from zcuda_async.jit.geometry import Geometry
 from zcuda_async.jit.host import host_target, initialise_llvm
 from zcuda_async.jit.info import KernelCode, KernelInfo, ModuleInfo, ParamInfo, VariableInfo
 from zcuda_async.jit.inline import Program, RefusedCallError, expand_calls, services_of
-from zcuda_async.jit.layout import globals_layout, kernel_layout
+from zcuda_async.jit.layout import function_layout, globals_layout, kernel_layout
 from zcuda_async.jit.lower import WARP_OPCODES
 from zcuda_async.jit.lower.group import Group, Refuse, Target
 from zcuda_async.jit.pipeline import assemble
@@ -36,6 +36,9 @@ __all__ = ("compile_kernel", "generate_ir", "inspect_module")
 _PARSED: OrderedDict[tuple[str, str], Module] = OrderedDict()
 _PARSED_LIMIT: Final = 8
 _LARGEST_IMAGE: Final = 1 << 30
+_LARGEST_FRAME: Final = 8 << 20
+"""Bytes of local memory that a group should not exceed: workers have tens of megabytes for all groups of a block."""
+
 _MOST_PARTS_CALLING: Final = 2
 """Where functions are called out of line, every part's registers go to the stack."""
 
@@ -169,6 +172,8 @@ def generate_ir(
         geometry = choose_geometry(flow, layout, block, target.lanes, needs_warps=needs_warps)
         if program.functions and not needs_warps:
             geometry = Geometry(block, target.lanes, min(geometry.parts, _MOST_PARTS_CALLING))
+        while geometry.width > 32 and layout.local_size * geometry.width > _LARGEST_FRAME:
+            geometry = Geometry(block, target.lanes, geometry.parts // 2)
     else:
         geometry = Geometry(block, target.lanes, parts)
     read_names = frozenset(register.name for item in instructions for register in reads(item))
@@ -185,8 +190,7 @@ def _function_group(
     for item in function.body:
         if isinstance(item, Instruction) and is_cta_barrier(item):
             raise refuse(item, "a barrier in a recursive function, or one called through a pointer, is not supported")
-    own = kernel_layout(module, function)
-    layout = replace(own, shared=kernel.layout.shared, static_shared=kernel.layout.static_shared)
+    layout = function_layout(module, function, kernel.layout)
     flow = build_control_flow(function)
     analysis = analyse(flow, kernel.geometry, layout, partial=True)
     return Group(analysis, layout, kernel.target, read_names, refuse)

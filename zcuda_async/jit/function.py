@@ -20,6 +20,9 @@ __all__ = ("ENTRY", "needs_coroutines", "write_module")
 
 ENTRY = "zcuda_kernel"
 _ARGUMENTS = "ptr %launch, ptr %worker, i32 %first, i32 %ctaid.x, i32 %ctaid.y, i32 %ctaid.z"
+_SMALL_FRAME = 1 << 20
+"""Bytes that half of any worker's scratch memory has."""
+
 _METADATA = """
 !0 = !{!"zcuda memory"}
 !2 = !{!"global", !0}
@@ -51,6 +54,8 @@ def write_module(
     builder = group.builder
     code = GroupCode(group, suspends=suspends, waiting=waiting)
     code.emit()
+    for _, own in functions:
+        own.has_block_state, own.in_cluster = group.has_block_state, group.in_cluster
     called = [line for function, own in functions for line in _called_function(function, own, builder)]
     group.has_calls = bool(functions)
     lines = _coroutine(group, builder, llvm_major) if suspends else _plain_function(group, builder)
@@ -87,11 +92,16 @@ def _local_frame(group: Group, *, suspends: bool) -> list[str]:
     if suspends:
         return [f"  %local = alloca [{size} x i8], align 64"]
     offset, kind = WORKER_FIELDS["scratch"]
-    return [
+    lines = [
         f"  %scratch.at = getelementptr i8, ptr %worker, i64 {offset}",
         f"  %scratch.in = load {kind}, ptr %scratch.at, !invariant.load !9",
         "  %local = inttoptr i64 %scratch.in to ptr",
     ]
+    if size <= _SMALL_FRAME:
+        return lines
+    group.builder.declarations.add("declare void @llvm.trap()")
+    above = f"  %above = getelementptr i8, ptr %local, i64 {size}"
+    return [*lines, above, *_frame_check(has_calls=group.has_calls)]
 
 
 def _plain_function(group: Group, builder: Builder) -> list[str]:

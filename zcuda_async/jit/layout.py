@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from zcuda_async.jit.inline import EXITED, EXITED_OFFSET, argument_offsets
 from zcuda_async.ptx.addresses import function_addresses
 from zcuda_async.ptx.ir import Function, Module, Variable
 
-__all__ = ("KernelLayout", "align_up", "globals_layout", "kernel_layout")
+__all__ = ("KernelLayout", "align_up", "function_layout", "globals_layout", "kernel_layout")
 
 _DYNAMIC_ALIGN = 16
 
@@ -25,7 +26,9 @@ class KernelLayout:
     `local_size` is the bytes of `.local` memory each lane has.  `constants` are the ranges of the globals
     image, (offset, size), that hold `.const` variables; `param_bytes` the size of the parameters.
     `arguments` are the places of a function's parameters and results in the area that its caller gives each
-    lane, `functions` the addresses of functions.
+    lane, `functions` the addresses of functions.  `outer` are the module's `.local` variables, as a function sees
+    them: in the kernel's frame, where each lane has `outer_size` bytes.  `frame_bytes` is what a call of a function
+    takes from a thread's stack.
     """
 
     shared: dict[str, int]
@@ -39,6 +42,14 @@ class KernelLayout:
     param_bytes: int = 0
     arguments: dict[str, int] = field(default_factory=dict)
     functions: dict[str, int] = field(default_factory=dict)
+    outer: dict[str, int] = field(default_factory=dict)
+    outer_size: int = 0
+    frame_bytes: int = 0
+
+    @property
+    def elsewhere(self) -> frozenset[str]:
+        """Variables that lie in the frames of callers: each lane's at another address."""
+        return frozenset((*self.arguments, *self.outer))
 
 
 def _place(variables: list[Variable]) -> tuple[dict[str, int], int]:
@@ -68,6 +79,37 @@ def _arguments(function: Function) -> dict[str, int]:
     return {EXITED: EXITED_OFFSET, **{param.name: offset for param, offset in zip(params, offsets, strict=True)}}
 
 
+_CALL_BYTES: Final = 16
+"""What a call takes at least: a return address and one saved value."""
+
+
+def _frame_bytes(module: Module, function: Function) -> int:
+    """What a call of a function takes from a thread's stack: at most what it would on a GPU, which saves registers too.
+
+    Areas for arguments, which a GPU has in registers, do not count.
+    """
+    declared = {v.name for f in module.functions for v in f.variables if v.space == "local"}
+    own = (v.size or 0 for v in function.variables if v.space == "local" and v.name.partition("~")[0] in declared)
+    return align_up(_CALL_BYTES + sum(own), 8)
+
+
+def function_layout(module: Module, function: Function, kernel: KernelLayout) -> KernelLayout:
+    """Lay out what a function that is called out of line can name; it shares the kernel's shared memory."""
+    outer = {v.name: kernel.local[v.name] for v in module.variables if v.space == "local"}
+    own, size = _place([v for v in function.variables if v.space == "local"])
+    return replace(
+        kernel_layout(module, function),
+        shared=kernel.shared,
+        static_shared=kernel.static_shared,
+        local=own,
+        local_size=align_up(size, 16),
+        arguments=_arguments(function),
+        outer=outer,
+        outer_size=kernel.local_size,
+        frame_bytes=_frame_bytes(module, function),
+    )
+
+
 def kernel_layout(module: Module, function: Function) -> KernelLayout:
     """Lay out everything that `function` can name."""
     variables = (*module.variables, *function.variables)
@@ -88,6 +130,5 @@ def kernel_layout(module: Module, function: Function) -> KernelLayout:
         uses_dynamic_shared=bool(dynamic),
         constants=tuple((image[v.name], v.size or 0) for v in module.variables if v.space == "const" and v.size),
         param_bytes=max((param.offset + param.size for param in function.params), default=0),
-        arguments={} if function.is_entry else _arguments(function),
         functions=function_addresses(module),
     )

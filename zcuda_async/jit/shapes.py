@@ -140,13 +140,13 @@ class Transfer:
         shapes: dict[str, Shape],
         local: dict[str, int] | None = None,
         local_size: int = 0,
-        arguments: dict[str, int] | None = None,
+        elsewhere: frozenset[str] = frozenset(),
     ) -> None:
         self.geometry = geometry
         self.shapes = shapes
         self.local = local or {}
         self.local_size = local_size
-        self.arguments = arguments or {}
+        self.elsewhere = elsewhere
 
     def of(self, operand: Operand) -> Shape:
         """An operand's shape; registers nothing was written to yet count as uniform."""
@@ -160,7 +160,7 @@ class Transfer:
             base = self.of(operand.base)
             return _add(base, constant(operand.offset), 1) if operand.offset else base
         if isinstance(operand, Symbol):
-            if operand.name in self.arguments:
+            if operand.name in self.elsewhere:
                 return VARYING
             if operand.name in self.local:  # every lane has its own frame
                 return Shape(self.local_size, self.geometry.parts == 1, None, 16)
@@ -480,7 +480,7 @@ def analyse(flow: ControlFlow, geometry: Geometry, layout: KernelLayout, *, part
     partial = geometry.is_partial if partial is None else partial
     live = live_at_entry(flow)
     shapes: dict[str, Shape] = {}
-    transfer = Transfer(geometry, shapes, layout.local, layout.local_size, layout.arguments)
+    transfer = Transfer(geometry, shapes, layout.local, layout.local_size, layout.elsewhere)
     while True:
         pending = find_pending(flow, lambda block: is_branch_uniform(block, shapes), partial=partial)
         if not _step(flow, transfer, pending, live):

@@ -20,7 +20,7 @@ from zcuda_async.ptx.verifier import verify
 
 __all__ = ("parse",)
 
-_UNSUPPORTED: Final = frozenset((".texref", ".samplerref", ".surfref", ".tex", ".reg", ".local", ".param"))
+_UNSUPPORTED: Final = frozenset((".texref", ".samplerref", ".surfref", ".tex", ".reg", ".param"))
 _LINKAGE: Final = frozenset((".visible", ".extern", ".weak", ".common"))
 
 
@@ -208,6 +208,7 @@ _ITEMS: Final[Mapping[str, Callable[[_ModuleParser, str, bool], None]]] = {
     ".global": _ModuleParser.read_variables,
     ".const": _ModuleParser.read_variables,
     ".shared": _ModuleParser.read_variables,
+    ".local": _ModuleParser.read_variables,
     ".alias": _ModuleParser.read_alias,
     ".file": _ModuleParser.read_file,
     ".section": _ModuleParser.read_section,

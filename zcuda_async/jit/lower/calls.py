@@ -3,8 +3,10 @@
 Such a function is compiled for a whole group, as a kernel is.  It gets the masks of the lanes that call it, and
 runs its blocks for these alone.  Arguments and results lie in each lane's area in the caller's local memory;
 its own local memory, one frame for all lanes, comes from a stack in the worker's scratch memory, and registers
-that live across calls lie on the native stack.  Both ends are checked on entry: a call too deep is CUDA's
-stack error.  A call through a pointer is made once for every function that some lane calls.
+that live across calls lie on the native stack.  Both ends are checked on entry, and so is CUDA's stack limit, in the
+bytes that each thread would need at least on a GPU: a call too deep is CUDA's stack error (714,
+``cudaErrorHardwareStackError``: "exceeding the stack size limit").  A call through a pointer is made once for every
+function that some lane calls.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from zcuda_async.jit.abi import WORKER_FIELDS
 from zcuda_async.jit.builder import Builder
 from zcuda_async.jit.inline import CALL
 from zcuda_async.jit.lower.faults import STACK_ERROR, raise_fault
-from zcuda_async.jit.lower.special import symbol_value, worker_field
+from zcuda_async.jit.lower.special import launch_field, symbol_value, worker_field
 from zcuda_async.ptx.ir import Register, Symbol, VectorOperand
 
 if TYPE_CHECKING:
@@ -29,9 +31,13 @@ _INVALID_PC: Final = 718
 """cudaErrorInvalidPc: a call through a pointer that points to no function."""
 
 _NATIVE_STACK: Final = 4 << 20
-"""Bytes of the native stack that calls may take: half of what threads and processes have by default."""
+"""Bytes of the native stack that calls may take in a thread that is not a worker's: half of the default size."""
 
 _PLACE: Final = "ptr %launch, ptr %worker, i32 %first, i32 %ctaid.x, i32 %ctaid.y, i32 %ctaid.z"
+
+
+_FRAMES: Final = "ptr %state, i64 %floor, i64 %stack, i64 %room, i64 %outer"
+"""The block's state; ends of both stacks; bytes that the thread's stack has left; the kernel's local memory."""
 
 
 def function_name(name: str) -> str:
@@ -42,13 +48,14 @@ def function_name(name: str) -> str:
 def function_parameters(group: Group) -> str:
     """The parameters of a function for a group."""
     masks = ", ".join(f"i{group.lanes} %mask.{part}" for part in range(group.parts))
-    return f"{_PLACE}, i64 %floor, i64 %stack, i64 %area, i64 %area.stride, {masks}"
+    return f"{_PLACE}, {_FRAMES}, i64 %area, i64 %area.stride, {masks}"
 
 
 def stack_check(group: Group, line: int) -> list[str]:
-    """On a function's entry: whether its frame still fits, on both stacks."""
+    """On a function's entry: whether its frame still fits, on both stacks and in the thread's."""
     b = Builder()
     b.line("%local = inttoptr i64 %stack to ptr")
+    b.line(f"%room.left = sub i64 %room, {group.layout.frame_bytes}")
     base, size = (
         b.op(f"load i64, ptr {b.op(f'getelementptr i8, ptr %worker, i64 {WORKER_FIELDS[name][0]}')}, align 8")
         for name in ("scratch", "scratch_size")
@@ -57,7 +64,8 @@ def stack_check(group: Group, line: int) -> list[str]:
     scratch = b.op(f"icmp ugt i64 {end}, {b.op(f'add i64 {base}, {size}')}")
     here = b.op(f"ptrtoint ptr {b.call('ptr', 'llvm.frameaddress.p0', [('i32', '0')])} to i64")
     native = b.op(f"icmp ult i64 {here}, %floor")
-    b.line(f"br i1 {b.op(f'or i1 {scratch}, {native}')}, label %overflow, label %framed, !prof !10")
+    beyond = b.op(f"or i1 {scratch}, {b.op('icmp slt i64 %room.left, 0')}")
+    b.line(f"br i1 {b.op(f'or i1 {beyond}, {native}')}, label %overflow, label %framed, !prof !10")
     b.label("overflow")
     raise_fault(b, STACK_ERROR, line)
     b.line("br label %framed")
@@ -70,16 +78,27 @@ def _frame_size(group: Group) -> int:
     return -(-group.layout.local_size * group.geometry.width // 64) * 64
 
 
-def _stack(group: Group) -> tuple[str, str]:
-    """How low the native stack may get, and where the callee's frame begins."""
+def _frames(group: Group) -> str:
+    """What a callee gets for `_FRAMES`."""
     builder = group.builder
     if group.is_function:
-        return "%floor", builder.op(f"add i64 %stack, {_frame_size(group)}")
-    here = builder.call("ptr", "llvm.frameaddress.p0", [("i32", "0")])
-    floor = builder.op(f"sub i64 {builder.op(f'ptrtoint ptr {here} to i64')}, {_NATIVE_STACK}")
+        stack = builder.op(f"add i64 %stack, {_frame_size(group)}")
+        return f"ptr %state, i64 %floor, i64 {stack}, i64 %room.left, i64 %outer"
+    state = "%state" if group.barriers is not None else "null"
     half = builder.op(f"lshr i64 {worker_field(group, 'scratch_size')}, 1")  # below are the groups' own frames
     aligned = builder.op(f"and i64 {half}, -64")
-    return floor, builder.op(f"add i64 {worker_field(group, 'scratch')}, {aligned}")
+    stack = builder.op(f"add i64 {worker_field(group, 'scratch')}, {aligned}")
+    outer = builder.op("ptrtoint ptr %local to i64") if group.layout.local_size else "0"
+    room = launch_field(group, "stack_bytes")
+    return f"ptr {state}, i64 {_native_floor(group)}, i64 {stack}, i64 {room}, i64 {outer}"
+
+
+def _native_floor(group: Group) -> str:
+    """How low the native stack may get."""
+    builder, known = group.builder, worker_field(group, "stack_floor")
+    here = builder.call("ptr", "llvm.frameaddress.p0", [("i32", "0")])
+    below = builder.op(f"sub i64 {builder.op(f'ptrtoint ptr {here} to i64')}, {_NATIVE_STACK}")
+    return builder.op(f"select i1 {builder.op(f'icmp eq i64 {known}, 0')}, i64 {below}, i64 {known}")
 
 
 def call(group: Group, instruction: Instruction) -> None:
@@ -88,9 +107,8 @@ def call(group: Group, instruction: Instruction) -> None:
     assert isinstance(area, Symbol)
     assert isinstance(functions, VectorOperand)
     builder, lanes = group.builder, group.lanes
-    floor, stack = _stack(group)
     where, _ = symbol_value(group, area, 0)
-    head = f"{_PLACE}, i64 {floor}, i64 {stack}, i64 {where}, i64 {group.layout.local_size}"
+    head = f"{_PLACE}, {_frames(group)}, i64 {where}, i64 {group.layout.local_size}"
     masks = []
     for part in range(group.parts):
         mask = group.active(instruction, part)

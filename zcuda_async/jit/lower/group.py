@@ -76,7 +76,7 @@ class Group:
         self.geometry = analysis.geometry
         self.parts = analysis.geometry.parts
         self.lanes = analysis.geometry.lanes
-        self.transfer = Transfer(analysis.geometry, analysis.shapes, layout.local, layout.local_size, layout.arguments)
+        self.transfer = Transfer(analysis.geometry, analysis.shapes, layout.local, layout.local_size, layout.elsewhere)
         self.is_function = bool(layout.arguments)
         self.has_calls = False
         self.slots: dict[tuple[str, int], str] = {}

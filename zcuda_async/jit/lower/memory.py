@@ -106,7 +106,7 @@ def _symbol_place(group: Group, operand: Address, base: Symbol, space: str, part
     value, _ = symbol_value(group, Symbol(base.name, base.offset + offset), part)
     if base.name in group.layout.shared:
         return Place(builder.op(f"getelementptr i8, ptr {shared_pointer(group)}, i64 {value}"), shape)
-    if base.name in group.layout.arguments:
+    if base.name in group.layout.elsewhere:
         return Place(builder.op(f"inttoptr {group.vector('i64')} {value} to <{group.lanes} x ptr>"), shape)
     return Place(builder.op(f"inttoptr i64 {value} to ptr"), shape)
 

@@ -150,8 +150,12 @@ def special_value(group: Group, operand: SpecialRegister, part: int) -> tuple[st
     if name in ("%total_smem_size", "%aggr_smem_size"):
         dynamic = launch_field(group, "dynamic_shared")
         return group.builder.op(f"add i32 {dynamic}, {group.layout.static_shared}"), "i32"
-    if name in _ZERO or name.startswith(("%envreg", "%reserved_smem_offset_")):
-        return "0", "i64" if name in _ZERO else "i32"
+    if name == "%gridid":
+        return launch_field(group, "number"), "i64"
+    if name == "%current_graph_exec":
+        return "0", "i64"
+    if name.startswith(("%envreg", "%reserved_smem_offset_")):
+        return "0", "i32"
     if name in TIMES:
         return _time(group, name)
     if name == "%smid":
@@ -160,8 +164,6 @@ def special_value(group: Group, operand: SpecialRegister, part: int) -> tuple[st
         return str(MAX_WORKERS), "i32"
     raise LookupError(name)
 
-
-_ZERO: Final = ("%gridid", "%current_graph_exec")
 
 TIMES: Final = frozenset(("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"))
 """Special registers that are another number every time they are read."""
@@ -195,12 +197,12 @@ def _worker_number(group: Group) -> str:
     return builder.op(f"trunc i64 {builder.op(f'urem i64 {region}, {MAX_WORKERS}')} to i32")
 
 
-def _argument_address(group: Group, offset: int, part: int) -> str:
-    """Where each lane has an argument of the function: in its caller's frame (a vector)."""
+def _caller_address(group: Group, frame: str, stride: str, offset: int, part: int) -> str:
+    """Where each lane has something in the frame of a caller (a vector)."""
     builder, kind = group.builder, group.vector("i64")
     numbers = kind.vector([part * group.lanes + lane for lane in range(group.lanes)])
-    far = builder.binary("mul", kind, builder.splat(kind, "%area.stride"), numbers)
-    base = builder.op(f"add i64 %area, {offset}")
+    far = builder.binary("mul", kind, builder.splat(kind, stride), numbers)
+    base = builder.op(f"add i64 {frame}, {offset}")
     return builder.binary("add", kind, far, builder.splat(kind, base))
 
 
@@ -222,7 +224,11 @@ def symbol_value(group: Group, operand: Symbol, part: int) -> tuple[str, str]:
     if operand.name in layout.functions:
         return str(layout.functions[operand.name]), "i64"
     if operand.name in layout.arguments:
-        return _argument_address(group, layout.arguments[operand.name] + operand.offset, part), "i64"
+        offset = layout.arguments[operand.name] + operand.offset
+        return _caller_address(group, "%area", "%area.stride", offset, part), "i64"
+    if operand.name in layout.outer:
+        offset = layout.outer[operand.name] + operand.offset
+        return _caller_address(group, "%outer", str(layout.outer_size), offset, part), "i64"
     if operand.name in layout.local:
         frame = builder.op("ptrtoint ptr %local to i64")
         offset = part * group.lanes * layout.local_size + layout.local[operand.name] + operand.offset
