@@ -119,7 +119,10 @@ class Buffers:
 
 @dataclass(frozen=True)
 class Case:
-    """One launch: `args` are arrays (passed by address) and numbers, in the order of the parameters."""
+    """One launch: `args` are arrays (passed by address) and numbers, in the order of the parameters.
+
+    `links` are addresses in arrays: (array, byte offset, array whose address is added there).
+    """
 
     text: str
     args: Sequence[Array | int | float]
@@ -129,6 +132,7 @@ class Case:
     dynamic_shared: int = 0
     cluster: Triple = (1, 1, 1)
     stack_bytes: int = 1 << 14
+    links: Sequence[tuple[int, int, int]] = ()
     module: Module = field(init=False)
     function: Function = field(init=False)
 
@@ -232,6 +236,9 @@ def _place(case: Case) -> tuple[Buffers, int, _Image]:
     base = buffers.addresses[-1]
     filled = image.at(base)
     ctypes.memmove(base, filled, len(filled))
+    for array, offset, target in case.links:
+        place = ctypes.c_uint64.from_address(buffers.addresses[array] + offset)
+        place.value += buffers.addresses[target]
     return buffers, base, image
 
 

@@ -15,6 +15,7 @@ import corpus
 import numpy as np
 import pytest
 from corpus.cases import CASES, EXHAUSTIVE, VARIANTS, Case, In, Out, ptx_of
+from corpus.textures import Seen
 
 import zcuda_async as zc
 
@@ -24,7 +25,6 @@ for topic in iter_modules(corpus.__path__):
 
 EXPECTED_REFUSAL: dict[str, str] = {
     "dynamic: parent": r"__cudaCDP2\w+ belongs to dynamic parallelism: kernels that launch kernels are not supported",
-    "textures: texture_rotate": r"textures:\d+:\d+: error: instruction 'tex\.[\w.]+' is not supported",
 }
 """Cases that need what is not there yet, and what the refusal says."""
 
@@ -97,18 +97,42 @@ class Runner:
                     stream.launch(function, config, *values)
                 got = [np.empty_like(array) for array in results]
                 for copy, array in zip(got, results, strict=True):
-                    stream.memcpy(_bytes(copy), memory[id(array)])
+                    place = memory[id(array)]
+                    stream.memcpy(_bytes(copy), place.view() if isinstance(place, zc.Array) else place)
                 await stream.sync()
         return got
 
     def _place(self, stream: zc.Stream, memory: dict[int, zc.Buffer], argument: Any) -> Any:
         """An array's buffer, uploaded the first time; other arguments are themselves."""
+        if isinstance(argument, Seen):
+            return self._see(stream, memory, argument)
         if not isinstance(argument, np.ndarray):
             return argument
         if id(argument) not in memory:
             memory[id(argument)] = self.device.allocate(max(1, argument.nbytes))
             stream.memcpy(memory[id(argument)], _bytes(np.ascontiguousarray(argument)))
         return memory[id(argument)]
+
+    def _see(self, stream: zc.Stream, memory: dict[int, zc.Buffer], seen: Seen) -> zc.Buffer:
+        """A texture or surface of an array."""
+        if seen.buffer:
+            buffer = self._place(stream, memory, seen.array)
+            return self.device.create_texture(buffer, seen.options, format=seen.format)
+        if id(seen.array) not in memory:
+            *outer, h, w = (0, 0, *seen.sizes)
+            layers, depth = (outer[-1], 0) if seen.layered else (0, outer[-1])
+            levels = 3 if seen.level_sizes else 1
+            array = self.device.create_array(
+                seen.format, w, h, depth, layers=layers, is_cubemap=seen.cube, levels=levels, surface=not seen.cube
+            )
+            memory[id(seen.array)] = array
+            view = array.view()
+            stream.memcpy(view, _bytes(seen.array)[: view.size])
+        array = memory[id(seen.array)]
+        assert isinstance(array, zc.Array)
+        if seen.options is not None:
+            return self.device.create_texture(array, seen.options)
+        return self.device.create_surface(array, level=seen.level)
 
     def _upload(self, stream: zc.Stream, arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         values: list[Any] = []

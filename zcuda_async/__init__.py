@@ -16,6 +16,16 @@ from zcuda_async.module import Module
 from zcuda_async.op import AbandonedError, Op
 from zcuda_async.options import DeviceLimits, DeviceProperties, EventOptions, MemoryInfo, StreamOptions
 from zcuda_async.stream import Stream
+from zcuda_async.texture import (
+    AddressMode,
+    Array,
+    ChannelFormat,
+    FilterMode,
+    ReadMode,
+    Surface,
+    Texture,
+    TextureOptions,
+)
 from zcuda_async.timing.clock import Clock, RealClock, VirtualClock
 from zcuda_async.timing.link import LINK_PROFILES, LinkProfile
 from zcuda_async.timing.recorder import Phase, Record, Recorder
@@ -23,8 +33,11 @@ from zcuda_async.timing.recorder import Phase, Record, Recorder
 __all__ = (
     "LINK_PROFILES",
     "AbandonedError",
+    "AddressMode",
+    "Array",
     "Buffer",
     "BufferView",
+    "ChannelFormat",
     "Clock",
     "CompileError",
     "Context",
@@ -34,6 +47,7 @@ __all__ = (
     "DeviceProperties",
     "Event",
     "EventOptions",
+    "FilterMode",
     "Kernel",
     "LaunchConfig",
     "LaunchError",
@@ -44,12 +58,16 @@ __all__ = (
     "Phase",
     "PinnedBuffer",
     "PinnedBufferView",
+    "ReadMode",
     "RealClock",
     "Record",
     "Recorder",
     "Status",
     "Stream",
     "StreamOptions",
+    "Surface",
+    "Texture",
+    "TextureOptions",
     "VirtualClock",
     "__version__",
     "device_count",

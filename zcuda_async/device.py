@@ -21,6 +21,17 @@ from zcuda_async.module import Module, decode_ptx
 from zcuda_async.options import DeviceLimits, DeviceProperties, EventOptions, MemoryInfo, StreamOptions
 from zcuda_async.services import PrintTarget, TextWriter
 from zcuda_async.stream import Stream
+from zcuda_async.texture import (
+    Array,
+    ArrayShape,
+    ChannelFormat,
+    Surface,
+    Texture,
+    TextureOptions,
+    make_array,
+    make_surface,
+    make_texture,
+)
 from zcuda_async.threads import import_in_thread
 from zcuda_async.timing.clock import Clock, RealClock
 from zcuda_async.timing.link import LinkProfile, link_profile
@@ -434,6 +445,75 @@ class Device:
         if options is not None and not isinstance(options, EventOptions):
             raise TypeError(f"create_event takes EventOptions, got {type(options).__name__}")
         return Event(self._context, options)
+
+    def create_array(
+        self,
+        format_: ChannelFormat,
+        width: int,
+        height: int = 0,
+        depth: int = 0,
+        *,
+        layers: int = 0,
+        is_cubemap: bool = False,
+        levels: int = 1,
+        surface: bool = False,
+    ) -> Array:
+        """Allocate an image for textures and surfaces; its texels are undefined.  Any thread.
+
+        Args:
+            format_: what a texel is.
+            width: texels in a row.
+            height: rows; 0 for an image of one dimension.
+            depth: planes; 0 for an image of two.
+            layers: images of that size, 0 for one that has no layers; 6 for each cube of a cubemap.
+            is_cubemap: whether the layers are a cube's sides.
+            levels: levels of a mipmap, each half as large as the one before.
+            surface: whether there may be a surface of it.
+
+        Raises:
+            CudaError: `cudaErrorInvalidValue` for sizes there are not; as `allocate`.
+        """
+        self._check_memory()
+        shape = ArrayShape(width, height, depth, layers, is_cubemap, levels)
+        return make_array(self._context.device_heap, format_, shape, has_surface=surface)
+
+    def create_texture(
+        self,
+        resource: Array | Buffer,
+        options: TextureOptions | None = None,
+        *,
+        format: ChannelFormat | None = None,  # noqa: A002 - CUDA's word
+        size: int | tuple[int, int] | None = None,
+        pitch_bytes: int = 0,
+    ) -> Texture:
+        """Make a texture object: an array, or a buffer, as kernels read it.  Any thread.
+
+        Args:
+            resource: what is read; what is written to it later is seen by later launches.
+            options: filter, address modes and so on.
+            format: for a buffer: what a texel is.
+            size: for a buffer: how many texels in a row (all by default), or (width, height).
+            pitch_bytes: for a buffer with a height: from one row to the next; without gaps by default.
+
+        Raises:
+            CudaError: `cudaErrorInvalidFilterSetting` and `cudaErrorInvalidNormSetting` for what a format does not
+                have, `cudaErrorInvalidValue` for sizes that do not fit; as `allocate`.
+        """
+        self._check_memory()
+        return make_texture(self._context.device_heap, resource, options, format, size, pitch_bytes)
+
+    def create_surface(self, array: Array, *, level: int = 0) -> Surface:
+        """Make a surface object: an array made with ``surface=True``, as kernels read and write it.  Any thread.
+
+        Args:
+            array: what is read and written.
+            level: which level of its mipmap (``cudaGetMipmappedArrayLevel``).
+
+        Raises:
+            CudaError: `cudaErrorInvalidValue` for another array; as `allocate`.
+        """
+        self._check_memory()
+        return make_surface(self._context.device_heap, array, level)
 
     def load_ptx(self, text: str | bytes, filename: str = "<ptx>") -> Module:
         """Load PTX text; `filename` is what diagnoses call it.

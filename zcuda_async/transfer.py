@@ -14,6 +14,7 @@ from zcuda_async.errors import CudaError, Status
 from zcuda_async.integers import as_integer
 from zcuda_async.memory.buffer import Buffer
 from zcuda_async.memory.copy import copy, locked_buffer
+from zcuda_async.texture import Handle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,6 +209,8 @@ def _end(context: Context, role: str, memory: object, *, writable: bool) -> End:
 
 
 def _buffer_end(context: Context, verb: str, role: str, buffer: Buffer) -> End:
+    if isinstance(buffer, Handle):
+        raise TypeError(f"{verb} {role}: {buffer!r} is a handle, not memory; copy to or from its array's view()")
     heap = buffer.heap
     if heap is not context.device_heap and heap is not context.pinned_heap:
         raise CudaError(

@@ -7,11 +7,13 @@ from itertools import groupby
 from typing import Final
 
 from zcuda_async.ptx.errors import PtxError
-from zcuda_async.ptx.ir import Instruction, Span
+from zcuda_async.ptx.ir import Immediate, Instruction, Span
 from zcuda_async.ptx.matrix import register_counts
 from zcuda_async.ptx.table import TABLE, Expected, resolve
 from zcuda_async.ptx.table_explain import NOT_SUPPORTED
 from zcuda_async.ptx.table_syntax import TYPE_WIDTHS, Row
+from zcuda_async.ptx.table_texture import TEXTURE_OPCODES
+from zcuda_async.ptx.texture import texture_vectors
 
 __all__ = ("coverage_table", "sample_kernel")
 
@@ -68,12 +70,19 @@ def sample_kernel(row: Row) -> str:
     operands = form.by_count[min(form.by_count)]
     setup: list[str] = []
     fragments = iter(_fragments(row, form.modifiers, form.types))
-    written = ", ".join(
+    vectors = _vectors(row, form.modifiers, form.types, len(operands))
+    texts = [
         _vector(at, next(fragments), "f64" in form.types, setup)
         if entry.kind == "fragment"
+        else _vector(at, vectors[at][1], False, setup)
+        if at in vectors
         else _operand(row, at, entry, setup)
         for at, entry in enumerate(operands)
-    )
+    ]
+    if vectors:  # a handle and its coordinates share brackets
+        at = min(vectors)
+        texts[at - 1 : at + 1] = [f"[%a, {texts[at]}]"]
+    written = ", ".join(texts)
     before = ""
     if row.opcode == "brx":
         setup.append("LIST: .branchtargets L, L;")
@@ -99,6 +108,14 @@ def _fragments(row: Row, modifiers: tuple[str, ...], types: tuple[str, ...]) -> 
     if row.opcode not in ("mma", "wmma", "ldmatrix", "stmatrix"):
         return []
     return register_counts(Instruction(row.opcode, modifiers, types, (), Span(1, 1)))
+
+
+def _vectors(row: Row, modifiers: tuple[str, ...], types: tuple[str, ...], count: int) -> dict[int, tuple[str, int]]:
+    """The coordinates and other vectors of an instruction on textures."""
+    if row.opcode not in TEXTURE_OPCODES:
+        return {}
+    operands = (Immediate(0),) * count
+    return texture_vectors(Instruction(row.opcode, modifiers, types, operands, Span(1, 1)))
 
 
 def _vector(at: int, count: int, is_wide: bool, setup: list[str]) -> str:

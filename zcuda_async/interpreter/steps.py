@@ -18,6 +18,7 @@ from zcuda_async.interpreter.mbarrier import copy_step, mbarrier_step
 from zcuda_async.interpreter.memory import LOCAL_WINDOW, PARAM_WINDOW, space_of, update_of
 from zcuda_async.interpreter.operands import reader, writer
 from zcuda_async.interpreter.spaces import CACHE_POLICY, isspacep_step
+from zcuda_async.interpreter.texture import TEXTURE_STEPS
 from zcuda_async.interpreter.thread import (
     AtBarrier,
     AtWarp,
@@ -366,7 +367,7 @@ def _warp_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> St
 
 
 _SPECIAL_STEPS: Final[dict[str, StepFactory]] = {
-    **MATRIX_STEPS, **CLUSTER_STEPS, "cp": copy_step, "mbarrier": mbarrier_step,
+    **MATRIX_STEPS, **CLUSTER_STEPS, **TEXTURE_STEPS, "cp": copy_step, "mbarrier": mbarrier_step,
     "ld": _load_step, "ldu": _load_step, "st": _store_step, "atom": _atomic_step, "red": _atomic_step,
     "isspacep": isspacep_step, "createpolicy": _policy_step,
     "cvta": _cvta_step, "bra": _branch_step, "brx": _switch_step, "alloca": _alloca_step,

@@ -13,6 +13,7 @@ __all__ = ("CARRY", "live_at_entry", "reads", "reads_carry", "sources", "writes"
 _NO_RESULT: Final = frozenset(
     {"bar", "barrier", "bra", "brkpt", "call", "call.out", "cp", "discard", "exit", "fence", "free", "membar"}
     | {"applypriority", "nanosleep", "pmevent", "prefetch", "prefetchu", "red", "ret", "st", "stmatrix", "trap"}
+    | {"sured", "sust"}
     | {"stackrestore"}
 )
 

@@ -389,6 +389,7 @@ _RULES: Final[dict[str, Rule]] = {
     "elect": _rule_varying,
     "mbarrier": _rule_varying,
     **dict.fromkeys(("mma", "wmma", "ldmatrix", "movmatrix"), _rule_varying),
+    **dict.fromkeys(("tex", "tld4", "txq", "suld", "suq", "istypep"), _rule_varying),
     "mapa": _rule_varying,
     "getctarank": _rule_varying,
     "add": _rule_add,

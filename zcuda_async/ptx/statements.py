@@ -14,9 +14,11 @@ from zcuda_async.ptx.parser_cursor import Cursor
 from zcuda_async.ptx.parser_scope import Names
 from zcuda_async.ptx.statements_calls import branch_targets, call_operands
 from zcuda_async.ptx.statements_operands import compound, simple
+from zcuda_async.ptx.statements_texture import texture_operands
 from zcuda_async.ptx.statements_video import video_operands
 from zcuda_async.ptx.table import Form, resolve
 from zcuda_async.ptx.table_explain import explain_count, explain_spelling
+from zcuda_async.ptx.table_texture import TEXTURE_OPCODES
 from zcuda_async.ptx.table_video import SELECTORS
 
 __all__ = ("Statements",)
@@ -47,6 +49,8 @@ class Statements:
             return self._special(form, guard, position)
         if form.opcode in SELECTORS:
             return self._video(form, spelling, guard, position)
+        if form.opcode in TEXTURE_OPCODES:
+            return self._texture(form, spelling, guard, position)
         negated: list[int] = []
         operands: list[Operand] = []
         second = self._operands(operands, negated)
@@ -115,6 +119,14 @@ class Statements:
             raise cursor.error(explain_count(spelling, form, len(operands)), position)
         span = cursor.tokens.span(position)
         return Instruction(form.opcode, form.modifiers, form.types, operands, span, guard, selectors=selectors)
+
+    def _texture(self, form: Form, spelling: str, guard: Guard | None, position: int) -> Instruction:
+        cursor = self._cursor
+        operands, second = texture_operands(cursor, self._names)
+        if len(operands) not in form.by_count:
+            raise cursor.error(explain_count(spelling, form, len(operands)), position)
+        span = cursor.tokens.span(position)
+        return Instruction(form.opcode, form.modifiers, form.types, operands, span, guard, second)
 
     def _guard(self) -> Guard:
         cursor = self._cursor

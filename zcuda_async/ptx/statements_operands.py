@@ -10,7 +10,7 @@ from zcuda_async.ptx.lexer import is_word
 from zcuda_async.ptx.parser_cursor import Cursor
 from zcuda_async.ptx.parser_scope import Names
 
-__all__ = ("address", "compound", "negated_number", "simple", "vector")
+__all__ = ("address", "compound", "handle", "negated_number", "simple", "vector")
 
 _SINK = Sink()
 
@@ -74,14 +74,19 @@ def negated_number(value: Immediate) -> Immediate:
 def address(cursor: Cursor, names: Names) -> Address:
     """Read ``[base]``, ``[base+offset]``, ``[base+-offset]`` or ``[base-offset]``."""
     cursor.expect("[")
+    found = handle(cursor, names)
+    cursor.expect("]")
+    return found
+
+
+def handle(cursor: Cursor, names: Names) -> Address:
+    """Read what stands between the brackets of an address, or before the coordinates of a texture."""
     position = cursor.position
     base = simple(cursor, names, position)
     if not isinstance(base, Register | Symbol | Immediate) or (isinstance(base, Immediate) and base.float_bits):
         raise cursor.unexpected("a register, a variable or an integer as the base of the address", position)
     cursor.position += 1
-    offset = _offset(cursor)
-    cursor.expect("]")
-    return Address(base, offset)
+    return Address(base, _offset(cursor))
 
 
 def _offset(cursor: Cursor) -> int:

@@ -23,19 +23,29 @@ from zcuda_async.ptx.table_matrix import MATRIX_ROWS
 from zcuda_async.ptx.table_memory import MEMORY_ROWS
 from zcuda_async.ptx.table_registers import registers_for
 from zcuda_async.ptx.table_syntax import ALIASES, TYPE_WIDTHS, OperandSlot, Row, Slot, table_of
+from zcuda_async.ptx.table_texture import TEXTURE_ROWS
 from zcuda_async.ptx.table_video import VIDEO_ROWS
 
 __all__ = ("TABLE", "Expected", "Form", "destinations", "form_of", "resolve", "row_of")
 
 TABLE: Final[Mapping[str, tuple[Row, ...]]] = MappingProxyType(
-    table_of(INTEGER_ROWS, FLOAT_ROWS, COMPARE_ROWS, MEMORY_ROWS, CONTROL_ROWS, VIDEO_ROWS, MATRIX_ROWS)
+    table_of(
+        INTEGER_ROWS,
+        FLOAT_ROWS,
+        COMPARE_ROWS,
+        MEMORY_ROWS,
+        CONTROL_ROWS,
+        VIDEO_ROWS,
+        MATRIX_ROWS,
+        TEXTURE_ROWS,
+    )
 )
 """Every known form of every known opcode, keyed by opcode (``add``, ``ld``, ``bar``)."""
 
 _LONGEST_SPELLING: Final = 256
 _VECTOR_LENGTHS: Final = {"v2": 2, "v4": 4, "v8": 8}
 _WIDER: Final = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
-_SPECIAL_SPECS: Final = frozenset(("fragment", "label", "labels", "list", "callee", "name", "constant"))
+_SPECIAL_SPECS: Final = frozenset(("coords", "fragment", "label", "labels", "list", "callee", "name", "constant"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +53,8 @@ class Expected:
     """What one operand of a form must be.
 
     `kind` is ``value``, ``address``, ``constant``, ``label``, ``labels``, ``list``, ``callee``,
-    ``fragment`` or ``name``.  `registers` are the declared types that a register there may have, `lanes` the length
-    of the vector (0: a scalar).  `takes_symbols` allows variables and, for ``mov``, vectors.
+    ``fragment``, ``coords`` or ``name``.  `registers` are the declared types that a register there may have, `lanes`
+    the length of the vector (0: a scalar).  `takes_symbols` allows variables and, for ``mov``, vectors.
     """
 
     slot: OperandSlot

@@ -12,12 +12,7 @@ from zcuda_async.ptx.table_syntax import ALIASES, TYPE_WIDTHS, Row
 
 __all__ = ("NOT_SUPPORTED", "explain_count", "explain_spelling")
 
-_ELSEWHERE: Final = """
-    clusterlaunchcontrol istypep
-    multimem setmaxnreg suld sured suq sust tcgen05 tensormap tex tld4
-    txq wgmma
-"""
-NOT_SUPPORTED: Final = frozenset(_ELSEWHERE.split())
+NOT_SUPPORTED: Final = frozenset(("clusterlaunchcontrol", "multimem", "setmaxnreg", "tcgen05", "tensormap", "wgmma"))
 """Opcodes that PTX has and this table does not."""
 
 _LONGEST_NAME: Final = 40

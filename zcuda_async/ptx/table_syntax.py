@@ -13,7 +13,7 @@ A row is the syntax line of the PTX manual with a few marks added::
   wide as the type; ``c:0..255`` is a constant in that range and ``a:u32(0..15)`` a register or a
   constant in that range; ``a:any`` also takes symbols and (for ``mov``) vectors; ``a:label``,
   ``a:labels``, ``a:callee``,  ``a:list`` and ``a:name`` belong to branches and calls, ``a:fragment`` is a
-  vector of as many registers as a matrix takes.
+  vector of as many registers as a matrix takes, ``[a, c:coords]`` a handle and coordinates, two operands.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _OPERAND: Final = re.compile(
     (?P<bracket> \[ )? (?P<name> [A-Za-z][\w-]* ) \]?
     (?: \[\| (?P<maybe> \w+ ) \] | \| (?P<pair> \w+ ) )?
     (?: : (?P<spec> \d+\.\.\d+ | \w+ ) )? (?: \( (?P<limits> \d+\.\.\d+ ) \) )?
-    \}? \s*
+    [\]}]? \s*
     """,
     re.VERBOSE,
 )

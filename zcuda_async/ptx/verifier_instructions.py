@@ -9,6 +9,8 @@ from zcuda_async.ptx.ir import Address, Immediate, Instruction, Register, Symbol
 from zcuda_async.ptx.matrix import matrix_rule
 from zcuda_async.ptx.table import form_of
 from zcuda_async.ptx.table_syntax import TYPE_WIDTHS
+from zcuda_async.ptx.table_texture import TEXTURE_OPCODES
+from zcuda_async.ptx.texture import handle_rule, texture_rule
 from zcuda_async.ptx.verifier_context import Context
 
 __all__ = ("COMMON_RULES", "INSTRUCTION_RULES", "InstructionRule")
@@ -122,6 +124,8 @@ INSTRUCTION_RULES: Final[Mapping[str, tuple[InstructionRule, ...]]] = {
     "call": (_call,),
     "cp": (_copy_size,),
     **dict.fromkeys(("mma", "wmma", "ldmatrix", "stmatrix"), (matrix_rule,)),
+    **dict.fromkeys(TEXTURE_OPCODES, (texture_rule,)),
+    **dict.fromkeys(("txq", "suq"), (handle_rule,)),
     "ld": (_parameter_bounds, _vector_size),
     "st": (_vector_size,),
 }

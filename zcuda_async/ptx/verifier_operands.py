@@ -44,6 +44,8 @@ _NARROW_SPACES: Final = frozenset(("shared", "local", "param", "const"))
 
 def _register(operand: Operand, wanted: Expected, item: Instruction, context: Context) -> str | None:
     assert isinstance(operand, Register)
+    if wanted.kind == "coords":
+        return None
     if wanted.kind == "fragment":
         return _fragment(VectorOperand((operand,)), item)
     if wanted.lanes:
@@ -76,6 +78,8 @@ def _immediate(operand: Operand, wanted: Expected, item: Instruction, context: C
         return f"operand {wanted.slot.name} is written, so it must be a register, not a constant"
     if wanted.lanes:
         return _needs_vector(wanted, "a constant")
+    if wanted.kind == "coords":
+        return None
     if wanted.kind not in ("value", "constant"):
         return _wrong_kind(wanted, "a constant")
     return _constant(operand, wanted)
@@ -146,7 +150,7 @@ def _address_space(base: Symbol, operand: Address, item: Instruction, context: C
 
 def _vector(operand: Operand, wanted: Expected, item: Instruction, context: Context) -> str | None:
     assert isinstance(operand, VectorOperand)
-    if wanted.kind in ("list", "labels"):
+    if wanted.kind in ("list", "labels", "coords"):
         return None
     if wanted.kind == "fragment":
         return _fragment(operand, item)

@@ -33,6 +33,8 @@ from zcuda_async.jit.lower.matrix import MATRIX  # noqa: E402
 from zcuda_async.jit.lower.mbarrier import MBARRIER  # noqa: E402
 from zcuda_async.jit.lower.memory import MEMORY  # noqa: E402
 from zcuda_async.jit.lower.services import SERVICES  # noqa: E402
+from zcuda_async.jit.lower.surface import SURFACES  # noqa: E402
+from zcuda_async.jit.lower.texture import TEXTURES  # noqa: E402
 from zcuda_async.jit.lower.video import VIDEO  # noqa: E402
 from zcuda_async.jit.lower.warp import WARP, WARP_OPCODES  # noqa: E402
 
@@ -55,6 +57,8 @@ LOWER: Final[Mapping[str, Mapping[str, Lowering]]] = MappingProxyType(
             **MBARRIER,
             **MATRIX,
             **FAULTS,
+            **TEXTURES,
+            **SURFACES,
             **VIDEO,
             **BITFIELD,
             **ADDRESS,
@@ -81,6 +85,8 @@ def lowering_of(instruction: Instruction) -> Lowering | None:
         return MATRIX[instruction.opcode]
     if instruction.has("cc") or reads_carry(instruction):
         return EXTENDED[instruction.opcode]
+    if instruction.opcode in TEXTURES:
+        return TEXTURES[instruction.opcode]
     if first in _FLOATS and instruction.opcode in FLOATING:
         return FLOATING[instruction.opcode]
     if first in HALF_TYPES and instruction.opcode not in _ANY_TYPE:

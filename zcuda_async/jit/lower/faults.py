@@ -12,10 +12,22 @@ if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
     from zcuda_async.jit.lower.group import Group
 
-__all__ = ("ASSERT", "DEADLOCK", "FAULTS", "LAUNCH_FAILURE", "OUT_OF_RESOURCES", "STACK_ERROR", "raise_fault")
+__all__ = (
+    "ASSERT",
+    "DEADLOCK",
+    "FAULTS",
+    "LAUNCH_FAILURE",
+    "MISALIGNED",
+    "OUT_OF_RESOURCES",
+    "STACK_ERROR",
+    "raise_fault",
+)
 
 LAUNCH_FAILURE: Final = 719
 """cudaErrorLaunchFailure: what a ``trap`` becomes."""
+
+MISALIGNED: Final = 716
+"""cudaErrorMisalignedAddress: an access to a surface at a place that is no multiple of its size."""
 
 ASSERT: Final = 710
 """cudaErrorAssert: a failed ``assert`` (a call of ``__assertfail``)."""
