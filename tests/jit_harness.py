@@ -254,7 +254,7 @@ def run_code(code: NativeCode, case: Case) -> list[Array]:
     """The arrays after the launch, computed by machine code that `compiled` made of the same kernel and block."""
     buffers, base, _ = _place(case)
     _worker().run(code, case, case.pack(buffers.addresses), base)
-    return _unpack(case, [buffers.contents(index) for index in range(len(case.arrays))])
+    return _unpack(case, [buffers.contents(index) for index in range(len(case.arrays))], buffers.addresses)
 
 
 def run_interpreter(
@@ -284,13 +284,18 @@ def run_interpreter(
         heap=heap,
         cluster=case.cluster,
     )
-    return _unpack(case, contents[:-1])
+    return _unpack(case, contents[:-1], buffers.addresses)
 
 
-def _unpack(case: Case, contents: Sequence[bytes | bytearray]) -> list[Array]:
+def _unpack(case: Case, contents: Sequence[bytes | bytearray], addresses: Sequence[int]) -> list[Array]:
+    """What the arrays hold; links are relative again, as they were given."""
+    found = [bytearray(data) for data in contents]
+    for array, offset, target in case.links:
+        (value,) = struct.unpack_from("<Q", found[array], offset)
+        struct.pack_into("<Q", found[array], offset, (value - addresses[target]) % (1 << 64))
     return [
         np.frombuffer(bytes(data), array.dtype).reshape(array.shape)
-        for data, array in zip(contents, case.arrays, strict=True)
+        for data, array in zip(found, case.arrays, strict=True)
     ]
 
 
