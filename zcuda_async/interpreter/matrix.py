@@ -1,8 +1,7 @@
 """Matrix instructions: what the lanes of a warp hold is put together, multiplied exactly, and given back.
 
-The layouts of ``mma``'s fragments are the manual's figures; those of ``wmma``, which it leaves open, are
-row-major over the lanes.  Each element of a sum is rounded after every product, in the order of k; sums
-in f16 are kept in f32 and rounded once.
+Each element of a sum is rounded after every product, in the order of k; sums in f16 are kept in f32 and
+rounded once.
 """
 
 from __future__ import annotations
@@ -15,44 +14,20 @@ from zcuda_async.interpreter import exact
 from zcuda_async.interpreter.addressing import Place
 from zcuda_async.interpreter.bits import mask, number
 from zcuda_async.interpreter.exact import FORMATS, Value
+from zcuda_async.interpreter.matrix_layouts import Cell, Where, partners, place, place_in_quad
 from zcuda_async.interpreter.operands import reader, writer
 from zcuda_async.interpreter.thread import AtWarp, Step, Thread, Wait
-from zcuda_async.ptx.ir import Instruction
-from zcuda_async.ptx.matrix import ELEMENT_BITS, Fragment, elements_of, fragment_of, product_of
+from zcuda_async.ptx.ir import Immediate, Instruction
+from zcuda_async.ptx.matrix import ELEMENT_BITS, Fragment, Product, elements_of, fragment_of, product_of
 
 __all__ = ("MATRIX_STEPS",)
 
 _WARP: Final = 32
 _ALL: Final = 0xFFFFFFFF
-Cell = tuple[int, int]
 Lanes = Mapping[int, tuple[int, ...]]
 
 
-# ---------------------------------------------------------------------- where elements are
-
-
-def _place(fragment: Fragment, role: str, lane: int, register: int, element: int) -> Cell:
-    """(row, column) of one element of an ``mma`` fragment."""
-    group, thread = divmod(lane, 4)
-    each = fragment.per_register
-    if role == "a":
-        if fragment.rows == 8:
-            return group, 4 * each * register + each * thread + element
-        upper, block = register % 2, register // 2
-        return group + 8 * upper, 4 * each * block + each * thread + element
-    if role == "b":
-        return 4 * each * register + each * thread + element, group
-    index = register * each + element
-    return group + 8 * (index // 2), 2 * thread + index % 2
-
-
-def _linear(fragment: Fragment, _: str, lane: int, register: int, element: int) -> Cell:
-    """The same for ``wmma``: numbered through, and beginning again where there are more places than elements."""
-    at = (register * _WARP + lane) * fragment.per_register + element
-    return divmod(at % (fragment.rows * fragment.columns), fragment.columns)
-
-
-Where = Callable[[Fragment, str, int, int, int], Cell]
+# ---------------------------------------------------------------------- fragments
 
 
 def _matrix(fragment: Fragment, role: str, lanes: Lanes, first: int, where: Where) -> dict[Cell, int]:
@@ -103,6 +78,7 @@ def _byte(code: int, fraction_bits: int, bias: int) -> Value:
 
 
 def _sum_of_floats(row: Sequence[Value], column: Sequence[Value], start: int, c_kind: str, d_kind: str) -> int:
+    """The bits of start + row x column."""
     running = FORMATS["f64" if d_kind == "f64" else "f32"]
     total = running.encode(FORMATS[c_kind].decode(start))
     for a, b in zip(row, column, strict=True):
@@ -117,46 +93,82 @@ def _sum_of_integers(products: int, start: int, *, saturates: bool) -> int:
     return total & mask(32)
 
 
-def _product_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> Step:
+def _made_finite(bits: int, kind: str) -> int:
+    """``.satfinite`` of floats: the largest number instead of infinity, +0 instead of NaN."""
+    form = FORMATS[kind]
+    if form.is_nan(bits):
+        return 0
+    return bits - 1 if bits & ~form.sign_bit == form.infinity_bits else bits
+
+
+def _product_step(instruction: Instruction, at: int, _: Mapping[str, int]) -> Step:
     what = product_of(instruction)
-    where = _linear if instruction.opcode == "wmma" else _place
     if any(map(instruction.has, ("rz", "rm", "rp"))):
         raise LookupError("a rounding mode in products of matrices")
     kind = "b64" if what.d.type == "f64" else "b32"
-    sources = [reader(each, kind) for operand in instruction.operands[1:] for each in elements_of(operand)]
+    operands = instruction.operands[1:5] if what.is_sparse else instruction.operands[1:]
+    sources = [reader(each, kind) for operand in operands for each in elements_of(operand)]
     writers = [writer(each, kind) for each in elements_of(instruction.operands[0])]
 
     def exchange(lanes: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
-        a = _matrix(what.a, "a", lanes, 0, where)
-        b = _matrix(what.b, "b", lanes, what.a.registers, where)
-        c = _matrix(what.c, "c", lanes, what.a.registers + what.b.registers, where)
-        d = _multiply(instruction, a, b, c)
-        return {lane: _registers(what.d, d, lane, where) for lane in lanes}
+        if what.count == 1:
+            return _product(instruction, lanes, place)
+        layouts = [part for part in instruction.modifiers if part in ("row", "col")]
+        where = place_in_quad(dict(zip("ab", layouts, strict=True)))
+        found: dict[int, tuple[int, ...]] = {}
+        for quad in range(what.count):
+            own = {lane: given for lane, given in lanes.items() if lane % 16 // 4 == quad}
+            found |= _product(instruction, own, where)
+        return found
 
-    return _at_warp(place, sources, writers, exchange)
+    return _at_warp(at, sources, writers, exchange)
+
+
+def _product(instruction: Instruction, lanes: Lanes, where: Where) -> dict[int, tuple[int, ...]]:
+    """What the lanes get of one product, from their registers of a, b, c and the metadata."""
+    what = product_of(instruction)
+    a = _matrix(what.a, "a", lanes, 0, where)
+    b = _matrix(what.b, "b", lanes, what.a.registers, where)
+    c = _matrix(what.c, "c", lanes, what.a.registers + what.b.registers, where)
+    met: Mapping[Cell, int] = {}
+    if what.is_sparse:
+        selector = instruction.operands[-1]
+        assert isinstance(selector, Immediate)
+        met = partners(what, int(selector.value), {lane: given[-1] for lane, given in lanes.items()})
+    d = _multiply(instruction, a, b, c, met)
+    return {lane: _registers(what.d, d, lane, where) for lane in lanes}
 
 
 def _multiply(
-    instruction: Instruction, a: Mapping[Cell, int], b: Mapping[Cell, int], c: Mapping[Cell, int]
+    instruction: Instruction,
+    a: Mapping[Cell, int],
+    b: Mapping[Cell, int],
+    c: Mapping[Cell, int],
+    met: Mapping[Cell, int],
 ) -> dict[Cell, int]:
+    """The codes of d; `met` says for elements of a which row of b they are multiplied with, if not that of their k."""
     what = product_of(instruction)
-    rows = [[a[i, k] for k in range(what.k)] for i in range(what.m)]
-    columns = [[b[k, j] for k in range(what.k)] for j in range(what.n)]
-    if what.a.type in FORMATS or what.a.type in _BYTES or what.a.type == "tf32":
-        left = [[_decode(code, what.a.type) for code in row] for row in rows]
-        right = [[_decode(code, what.b.type) for code in column] for column in columns]
-        return {
-            (i, j): _sum_of_floats(row, column, c[i, j], what.c.type, what.d.type)
-            for i, row in enumerate(left)
-            for j, column in enumerate(right)
-        }
-    saturates = instruction.has("satfinite")
-    sums = {
-        (i, j): sum(_term(instruction, x, y) for x, y in zip(row, column, strict=True))
-        for i, row in enumerate(rows)
-        for j, column in enumerate(columns)
-    }
-    return {at: _sum_of_integers(total, c[at], saturates=saturates) for at, total in sums.items()}
+    multiply = _floats if what.a.type in FORMATS or what.a.type in _BYTES or what.a.type == "tf32" else _integers
+    depth = range(what.a.columns)
+    found: dict[Cell, int] = {}
+    for i in range(what.m):
+        row = [a[i, k] for k in depth]
+        for j in range(what.n):
+            column = [b[met.get((i, k), k), j] for k in depth]
+            found[i, j] = multiply(instruction, what, row, column, c[i, j])
+    return found
+
+
+def _floats(instruction: Instruction, what: Product, row: Sequence[int], column: Sequence[int], start: int) -> int:
+    left = [_decode(code, what.a.type) for code in row]
+    right = [_decode(code, what.b.type) for code in column]
+    bits = _sum_of_floats(left, right, start, what.c.type, what.d.type)
+    return _made_finite(bits, what.d.type) if instruction.has("satfinite") else bits
+
+
+def _integers(instruction: Instruction, _: Product, row: Sequence[int], column: Sequence[int], start: int) -> int:
+    total = sum(_term(instruction, x, y) for x, y in zip(row, column, strict=True))
+    return _sum_of_integers(total, start, saturates=instruction.has("satfinite"))
 
 
 def _term(instruction: Instruction, x: int, y: int) -> int:
@@ -172,7 +184,7 @@ def _integer(code: int, kind: str) -> int:
 
 
 def _at_warp(
-    place: int,
+    at: int,
     sources: Sequence[Callable[[Thread], int]],
     writers: Sequence[Callable[[Thread, int], object]],
     exchange: Callable[[dict[int, tuple[int, ...]]], dict[int, tuple[int, ...]]],
@@ -182,7 +194,7 @@ def _at_warp(
             write(thread, result)
 
     def step(thread: Thread) -> Wait:
-        return AtWarp(place, _ALL, tuple(read(thread) for read in sources), exchange, finish)
+        return AtWarp(at, _ALL, tuple(read(thread) for read in sources), exchange, finish)
 
     return step
 
@@ -207,7 +219,7 @@ def _addresses(lanes: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
     return dict.fromkeys(lanes, everyone)
 
 
-def _load_matrix_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> Step:
+def _load_matrix_step(instruction: Instruction, at: int, _: Mapping[str, int]) -> Step:
     destination, where = instruction.operands[0], Place(instruction, instruction.operands[1])
     writers = [writer(each, "b32") for each in elements_of(destination)]
 
@@ -218,10 +230,10 @@ def _load_matrix_step(instruction: Instruction, place: int, _: Mapping[str, int]
                 word |= _number(where, thread, rows[row] + offset, 2) << shift
             write(thread, word)
 
-    return _exchange_addresses(place, where.address, finish)
+    return _exchange_addresses(at, where.address, finish)
 
 
-def _store_matrix_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> Step:
+def _store_matrix_step(instruction: Instruction, at: int, _: Mapping[str, int]) -> Step:
     where, source = Place(instruction, instruction.operands[0]), instruction.operands[1]
     readers = [reader(each, "b32") for each in elements_of(source)]
 
@@ -232,16 +244,16 @@ def _store_matrix_step(instruction: Instruction, place: int, _: Mapping[str, int
                 half = (word >> shift & 0xFFFF).to_bytes(2, "little")
                 where.store(thread, rows[row] + offset, half)
 
-    return _exchange_addresses(place, where.address, finish)
+    return _exchange_addresses(at, where.address, finish)
 
 
 def _exchange_addresses(
-    place: int, address: Callable[[Thread], int], finish: Callable[[Thread, tuple[int, ...]], None]
+    at: int, address: Callable[[Thread], int], finish: Callable[[Thread, tuple[int, ...]], None]
 ) -> Step:
-    return lambda thread: AtWarp(place, _ALL, (address(thread),), _addresses, finish)
+    return lambda thread: AtWarp(at, _ALL, (address(thread),), _addresses, finish)
 
 
-def _move_matrix_step(instruction: Instruction, place: int, _: Mapping[str, int]) -> Step:
+def _move_matrix_step(instruction: Instruction, at: int, _: Mapping[str, int]) -> Step:
     def exchange(lanes: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
         def at(row: int, column: int) -> int:
             return lanes[4 * row + column // 2][0] >> 16 * (column % 2) & 0xFFFF
@@ -249,15 +261,15 @@ def _move_matrix_step(instruction: Instruction, place: int, _: Mapping[str, int]
         return {lane: (at(2 * (lane % 4), lane // 4) | at(2 * (lane % 4) + 1, lane // 4) << 16,) for lane in lanes}
 
     sources, writers = [reader(instruction.operands[1], "b32")], [writer(instruction.operands[0], "b32")]
-    return _at_warp(place, sources, writers, exchange)
+    return _at_warp(at, sources, writers, exchange)
 
 
 # ---------------------------------------------------------------------- wmma's loads and stores
 
 
-def _wmma_step(instruction: Instruction, place: int, labels: Mapping[str, int]) -> Step:
+def _wmma_step(instruction: Instruction, at: int, labels: Mapping[str, int]) -> Step:
     if instruction.has("mma"):
-        return _product_step(instruction, place, labels)
+        return _product_step(instruction, at, labels)
     fragment = fragment_of(instruction)
     is_load = instruction.has("load")
     registers, pointer = instruction.operands[:2] if is_load else reversed(instruction.operands[:2])
@@ -269,17 +281,21 @@ def _wmma_step(instruction: Instruction, place: int, labels: Mapping[str, int]) 
     reads = [reader(each, kind) for each in elements_of(registers)]
     writes = [writer(each, kind) for each in elements_of(registers)] if is_load else []
 
-    def cell(thread: Thread, register: int, element: int) -> int:
-        row, column = _linear(fragment, "", thread.lane, register, element)
+    def element_at(thread: Thread, register: int, element: int) -> tuple[int, int]:
+        """The address of an element's first byte, and its lowest bit there."""
+        role = "a" if instruction.has("a") else "b" if instruction.has("b") else "c"
+        row, column = place(fragment, role, thread.lane, register, element)
         major, minor = (row, column) if instruction.has("row") else (column, row)
-        return where.address(thread) + (major * stride(thread) + minor) * (bits // 8)
+        first, bit = divmod((major * stride(thread) + minor) * bits, 8)
+        return where.address(thread) + first, bit
 
     def load(thread: Thread, _: tuple[int, ...]) -> None:
         for register, write in enumerate(writes):
             word = 0
             for element in range(fragment.per_register):
-                at = cell(thread, register, element)
-                word |= _number(where, thread, at, bits // 8) << element * bits
+                address, bit = element_at(thread, register, element)
+                value = _number(where, thread, address, max(1, bits // 8)) >> bit & mask(bits)
+                word |= value << element * bits
             write(thread, word)
 
     def store(thread: Thread, _: tuple[int, ...]) -> None:
@@ -287,10 +303,10 @@ def _wmma_step(instruction: Instruction, place: int, labels: Mapping[str, int]) 
             word = read(thread)
             for element in range(fragment.per_register):
                 data = (word >> element * bits & mask(bits)).to_bytes(bits // 8, "little")
-                where.store(thread, cell(thread, register, element), data)
+                where.store(thread, element_at(thread, register, element)[0], data)
 
     finish = load if is_load else store
-    return lambda thread: AtWarp(place, _ALL, (), lambda lanes: dict.fromkeys(lanes, ()), finish)
+    return lambda thread: AtWarp(at, _ALL, (), lambda lanes: dict.fromkeys(lanes, ()), finish)
 
 
 MATRIX_STEPS: Final[dict[str, Callable[[Instruction, int, Mapping[str, int]], Step]]] = {

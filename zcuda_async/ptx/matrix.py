@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from zcuda_async.ptx.ir import Instruction, Operand, VectorOperand
@@ -41,12 +41,18 @@ _SHAPE: Final = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A matrix spread over a warp: each lane has `registers`, each of `per_register` elements of `type`."""
+    """A matrix spread over lanes: each has `registers`, each of `per_register` elements of `type`.
+
+    `is_linear`: the layout is one that PTX leaves open (``wmma``), for which elements are numbered in
+    row-major order, register by register, lane by lane; otherwise it is the manual's for ``mma``.
+    A sparse factor has half of its `columns`.
+    """
 
     type: str
     rows: int
     columns: int
     registers: int
+    is_linear: bool = False
 
     @property
     def per_register(self) -> int:
@@ -56,7 +62,10 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """d = a x b + c of an ``mma`` or ``wmma.mma``; the sizes are those of the shape ``m{m}n{n}k{k}``."""
+    """d = a x b + c of an ``mma`` or ``wmma.mma``; the sizes are those of the shape ``m{m}n{n}k{k}``.
+
+    `count` products are made at once, each by a warp's share of lanes.  `is_sparse`: half of a is left out.
+    """
 
     m: int
     n: int
@@ -65,6 +74,8 @@ class Product:
     a: Fragment
     b: Fragment
     c: Fragment
+    count: int = 1
+    is_sparse: bool = False
 
 
 def _shape(instruction: Instruction) -> tuple[int, int, int]:
@@ -73,26 +84,43 @@ def _shape(instruction: Instruction) -> tuple[int, int, int]:
     return m, n, k
 
 
-def _fragment(element: str, rows: int, columns: int, *, is_factor: bool, is_wmma: bool) -> Fragment:
-    if is_wmma and is_factor and element == "f16":
-        return Fragment(element, rows, columns, 8)  # fixed, whatever the shape
+def _fragment(element: str, rows: int, columns: int, *, lanes: int = _WARP) -> Fragment:
     width = 64 if element == "f64" else 32
-    return Fragment(element, rows, columns, rows * columns * ELEMENT_BITS[element] // (width * _WARP))
+    return Fragment(element, rows, columns, rows * columns * ELEMENT_BITS[element] // (width * lanes))
+
+
+def _open_fragment(element: str, rows: int, columns: int, *, is_factor: bool) -> Fragment:
+    """A fragment of ``wmma``: factors of less than 8 bits are laid out as for ``mma``."""
+    fragment = _fragment(element, rows, columns)
+    if is_factor and element == "f16":
+        return replace(fragment, registers=8, is_linear=True)  # fixed, whatever the shape
+    return replace(fragment, is_linear=not (is_factor and ELEMENT_BITS[element] < 8))
 
 
 def product_of(instruction: Instruction) -> Product:
     """The matrices of an ``mma`` or ``wmma.mma``."""
     m, n, k = _shape(instruction)
     types = instruction.types
-    is_wmma = instruction.opcode == "wmma"
     d, a, b, c = types if len(types) == 4 else (types[0], "f16", "f16", types[1])
-    factors = (("a", a, m, k), ("b", b, k, n))
-    fragments = {
-        name: _fragment(element, rows, columns, is_factor=True, is_wmma=is_wmma)
-        for name, element, rows, columns in factors
-    }
-    sums = {name: _fragment(element, m, n, is_factor=False, is_wmma=is_wmma) for name, element in (("d", d), ("c", c))}
-    return Product(m, n, k, sums["d"], fragments["a"], fragments["b"], sums["c"])
+    if instruction.opcode == "wmma":
+        factors = (_open_fragment(e, *size, is_factor=True) for e, size in ((a, (m, k)), (b, (k, n))))
+        sums = (_open_fragment(e, m, n, is_factor=False) for e in (d, c))
+        (left, right), (result, start) = factors, sums
+        return Product(m, n, k, result, left, right, start)
+    count = 4 if k == 4 and a == "f16" else 1
+    is_sparse = instruction.has("sp") or instruction.has("sp::ordered_metadata")
+    lanes = _WARP // count
+    return Product(
+        m,
+        n,
+        k,
+        d=_fragment(d, m, n, lanes=lanes),
+        a=_fragment(a, m, k // 2 if is_sparse else k, lanes=lanes),
+        b=_fragment(b, k, n, lanes=lanes),
+        c=_fragment(c, m, n, lanes=lanes),
+        count=count,
+        is_sparse=is_sparse,
+    )
 
 
 def fragment_of(instruction: Instruction) -> Fragment:
@@ -100,13 +128,13 @@ def fragment_of(instruction: Instruction) -> Fragment:
     m, n, k = _shape(instruction)
     which = next((name for name in ("a", "b") if instruction.has(name)), "c")
     rows, columns = {"a": (m, k), "b": (k, n), "c": (m, n)}[which]
-    return _fragment(instruction.types[0], rows, columns, is_factor=which != "c", is_wmma=True)
+    return _open_fragment(instruction.types[0], rows, columns, is_factor=which != "c")
 
 
 def fragment_operands(item: Instruction) -> tuple[Operand, ...]:
     """The operands that are fragments."""
-    if len(item.operands) == 4:
-        return item.operands
+    if len(item.operands) >= 4:
+        return item.operands[:4]
     is_store = item.opcode == "stmatrix" or item.has("store")
     return item.operands[1:2] if is_store else item.operands[:1]
 
