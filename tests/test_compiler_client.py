@@ -326,3 +326,24 @@ def select_readable(descriptor: int) -> bool:
     import select
 
     return bool(select.select([descriptor], [], [], 30)[0])
+
+
+async def test_a_process_that_has_compiled_much_is_exchanged_when_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zcuda_async.executor.compiler._MOST_COMPILED", 2)
+    before = set(child_pids())
+    async with compiler() as client:
+        for number in range(5):
+            assert await compile_text(client, f"text {number}") == f"text {number}".encode()
+        assert await compile_text(client, "text 0") == b"text 0"
+        assert client.statistics == CompilerStatistics(made=5, cached=1, processes=3)
+        results: list[bytes] = []
+
+        async def one(text: str) -> None:
+            results.append(await compile_text(client, text))
+
+        async with anyio.create_task_group() as task_group:
+            for number in range(10, 14):  # not idle: one process takes them all
+                task_group.start_soon(one, f"text {number}")
+        assert sorted(results) == [f"text {number}".encode() for number in range(10, 14)]
+        assert client.statistics.processes == 3
+    assert set(child_pids()) <= before

@@ -7,12 +7,14 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from jit_harness import TARGETS, Case, kernel, run_jit, target
+from jit_harness import TARGETS, Case, check, kernel, run_jit, target
 
 import zcuda_async as zc
 from zcuda_async.jit.compile import generate_ir, inspect_module
 from zcuda_async.jit.info import ModuleInfo
+from zcuda_async.module import decode_ptx
 from zcuda_async.ptx import PtxError
+from zcuda_async.ptx.linker import join_texts, split_texts
 
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
 HUGE = 1 << 40
@@ -51,6 +53,51 @@ def test_a_register_written_on_another_path_only_is_zero(varies: str, name: str)
     """
     case = Case(kernel(body), [np.zeros(8, np.uint64), np.zeros(32, np.uint64)])
     assert (run_jit(case, name)[1] == 7).all()
+
+
+# ---------------------------------------------------------------------- integers in registers for floats
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "mov.b32 %f1, %r0; mov.b32 %r20, %f1; cvt.u64.u32 %d10, %r20;",
+        "mov.b32 %f1, %r0; mul.f32 %f2, %f1, 0f4B800000; mov.b32 %r20, %f2; cvt.u64.u32 %d10, %r20;",
+        "mov.b32 %f1, %r0; setp.lt.u32 %p1, %r0, 9; @%p1 mov.f32 %f1, 0f3F800000; mov.b32 %r20, %f1;"
+        " cvt.u64.u32 %d10, %r20;",
+        "cvt.u64.u32 %d20, %r0; mov.b64 %e1, %d20; setp.lt.u32 %p1, %r0, 9; selp.f64 %e2, %e1, 0d3FF0000000000000, %p1;"
+        " mov.b64 %d10, %e2;",
+        "cvt.u64.u32 %d20, %r0; mul.lo.u64 %d20, %d20, 4503599627370496; mov.b64 %e1, %d20; sqrt.rn.f64 %e2, %e1;"
+        " mov.b64 %d10, %e2;",
+    ],
+)
+def test_thread_numbers_as_floats(body: str) -> None:
+    check(Case(kernel(body), [np.zeros(8, np.uint64), np.zeros(64, np.uint64)], block=(64, 1, 1)))
+
+
+# ---------------------------------------------------------------------- loops that wait for another thread
+
+
+@pytest.mark.parametrize("wait", ["ld.volatile.global.u32 %r20, [%d0];", "atom.global.or.b32 %r20, [%d0], 0;"])
+@pytest.mark.parametrize(
+    "after",
+    [
+        "",
+        "setp.lt.u32 %p2, %r0, 7; @%p2 bra L1; add.u32 %r21, %r21, 1; L1:",
+        "bar.sync 0;",
+        "bar.sync 1, 64;",
+        "bar.warp.sync -1;",
+        "L2: ld.volatile.global.u32 %r20, [%d0+8]; setp.eq.u32 %p1, %r20, 0; @%p1 bra L2;",
+        "bar.sync 0; L3: ld.volatile.global.u32 %r20, [%d20]; setp.eq.u32 %p1, %r20, 0; @%p1 bra L3;",
+    ],
+)
+def test_all_lanes_wait_for_one_word(wait: str, after: str) -> None:
+    body = f"""
+        mov.u32 %r21, 5; add.u64 %d20, %d0, %d2;
+        AGAIN: {wait} setp.eq.u32 %p1, %r20, 0; @%p1 bra AGAIN;
+        {after} cvt.u64.u32 %d10, %r21;
+    """
+    check(Case(kernel(body), [np.ones(64, np.uint64), np.zeros(64, np.uint64)], block=(64, 1, 1)), parts=(None, 1))
 
 
 # ---------------------------------------------------------------------- code that not every warp runs
@@ -121,3 +168,33 @@ async def test_variables_beyond_the_image_are_zero(tmp_path: Path, monkeypatch: 
         assert got[1][0] == 5
         with pytest.raises(zc.CudaError, match="cudaErrorMemoryAllocation"):
             await device.load_ptx(text.replace("3000000", str(HUGE))).get_kernel("k")
+
+
+# ---------------------------------------------------------------------- what is no text
+
+KERNEL = ".visible .entry k() { ret; }"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\0linked\0a", r"x\.ptx is not text: there is a NUL in line 1"),
+        (b"\0linked\0a\0b", r"x\.ptx is not text: there is a NUL in line 1"),
+        (f"{HEADER}\0{KERNEL}", r"x\.ptx is not text: there is a NUL in line 4"),
+        (f"{HEADER}// \ud800\n{KERNEL}", r"x\.ptx is not text: 'utf-8' codec can't encode character '\\ud800' .*"),
+        (b"\xff", r"x\.ptx is not text: 'utf-8' codec can't decode byte 0xff .*"),
+    ],
+)
+def test_what_is_no_text_is_said_at_once(text: str | bytes, message: str) -> None:
+    with pytest.raises(zc.CompileError, match=rf"^cudaErrorInvalidPtx \(218\): {message}$"):
+        decode_ptx(text, "x.ptx")
+
+
+def test_final_nuls_are_cut_off() -> None:
+    assert decode_ptx(b"a\0\0", "x.ptx") == decode_ptx("a\0", "x.ptx") == "a"
+
+
+def test_file_names_with_nuls_do_not_move_texts() -> None:
+    linked = join_texts({"a\0b": HEADER + KERNEL, "c": HEADER})
+    assert split_texts(linked, "<linked>") == [(r"a\0b", HEADER + KERNEL), ("c", HEADER)]
+    assert [kernel.name for kernel in inspect_module(linked).kernels] == ["k"]

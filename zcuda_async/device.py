@@ -522,7 +522,8 @@ class Device:
 
         Raises:
             TypeError: `text` is not text (a path, for instance).
-            CompileError: `cudaErrorInvalidKernelImage` for machine code instead of text.
+            CompileError: `cudaErrorInvalidKernelImage` for machine code instead of text, `cudaErrorInvalidPtx` for
+                what is no text at all.
             CudaError: the sticky error after a fault.
             anyio.ClosedResourceError: the device is closed.
         """

@@ -215,10 +215,11 @@ def decode_ptx(text: object, filename: str) -> str:
 
     Raises:
         TypeError: it is neither str nor bytes.
-        CompileError: `cudaErrorInvalidKernelImage` for machine code instead of text.
+        CompileError: `cudaErrorInvalidKernelImage` for machine code instead of text, `cudaErrorInvalidPtx` for what
+            is no text at all (not UTF-8, lone surrogates, NULs before the end).
     """
     if isinstance(text, str):
-        return text.rstrip("\0")
+        return _checked(text.rstrip("\0"), filename)
     if not isinstance(text, (bytes, bytearray, memoryview)):
         raise TypeError(
             f"load_ptx takes the PTX text itself as str or bytes, got {type(text).__name__};"
@@ -231,6 +232,19 @@ def decode_ptx(text: object, filename: str) -> str:
             f"{filename} is compiled GPU code (cubin or fatbin), which cannot run here; compile with `nvcc -ptx`",
         )
     try:
-        return data.rstrip(b"\0").decode()
+        return _checked(data.rstrip(b"\0").decode(), filename)
     except UnicodeDecodeError as error:
         raise CompileError(Status.cudaErrorInvalidPtx, f"{filename} is not text: {error}") from None
+
+
+def _checked(text: str, filename: str) -> str:
+    """The text, if it can go to the compiler: without NULs, and in UTF-8."""
+    at = text.find("\0")
+    if at >= 0:
+        line = text.count("\n", 0, at) + 1
+        raise CompileError(Status.cudaErrorInvalidPtx, f"{filename} is not text: there is a NUL in line {line}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise CompileError(Status.cudaErrorInvalidPtx, f"{filename} is not text: {error}") from None
+    return text

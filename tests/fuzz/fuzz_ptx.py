@@ -36,6 +36,9 @@ __all__ = ("main", "make", "run_one")
 _CPU_SECONDS: Final = 10
 _WALL_SECONDS: Final = 120
 _MEMORY: Final = 1 << 30
+_ASSEMBLED: Final = 1000
+"""LLVM's optimiser leaves about 0.3 MB behind for each kernel: after so many another process goes on."""
+_GO_ON: Final = 3
 _PROGRESS: Final = struct.Struct("<qq")
 
 
@@ -96,7 +99,7 @@ def _worker(options: argparse.Namespace) -> int:
         _limit_memory()
         signal.signal(signal.SIGPROF, _too_slow)
         number = options.first
-        while number < options.runs and time.time() < options.until:
+        while number < options.runs and time.time() < options.until and seen["assembled"] < _ASSEMBLED:
             _PROGRESS.pack_into(shared, 0, number, 1)
             text = make(seeds, options.seed, number)
             faulthandler.dump_traceback_later(_WALL_SECONDS, exit=True)
@@ -114,7 +117,7 @@ def _worker(options: argparse.Namespace) -> int:
         faulthandler.cancel_dump_traceback_later()
         _PROGRESS.pack_into(shared, 0, number, 0)
     print(f"# stopped before mutant {number}: {dict(seen)}", flush=True)
-    return 0
+    return _GO_ON if seen["assembled"] >= _ASSEMBLED else 0
 
 
 def _supervise(options: argparse.Namespace) -> int:
@@ -133,6 +136,9 @@ def _supervise(options: argparse.Namespace) -> int:
             number, is_busy = _PROGRESS.unpack(Path(file.name).read_bytes())
             if done.returncode == 0:
                 break
+            if done.returncode == _GO_ON:
+                first = number
+                continue
             if not is_busy:
                 sys.stderr.write(done.stderr)
                 return 2

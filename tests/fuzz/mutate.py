@@ -118,6 +118,21 @@ def _opcode(tokens: list[str], random: Random, _: Seeds) -> None:
     tokens[one] = tokens[two]
 
 
+def _spelling(tokens: list[str], random: Random, seeds: Seeds) -> None:
+    """Another spelling of an instruction: other types, spaces, modes."""
+    at = _place(tokens, random, lambda token: token.partition(".")[0] in seeds.opcodes and _is_dotted(token))
+    known = seeds.opcodes.get(tokens[at].partition(".")[0])
+    if known:
+        tokens[at] = random.choice(known)
+
+
+def _like_register(tokens: list[str], random: Random, _: Seeds) -> None:
+    """Another register of the same name but for the number."""
+    at = _place(tokens, random, _is_register)
+    start = tokens[at].rstrip("0123456789")
+    tokens[at] = tokens[_place(tokens, random, lambda token: _is_register(token) and token.startswith(start))]
+
+
 def _register(tokens: list[str], random: Random, _: Seeds) -> None:
     one, two = (_place(tokens, random, _is_register) for _ in range(2))
     tokens[one] = tokens[two]
@@ -192,14 +207,14 @@ def _characters(tokens: list[str], random: Random, _: Seeds) -> None:
 
 
 _CHANGES: Final[dict[Change, int]] = {
-    _modifier: 8, _number: 6, _near_number: 4, _register: 5, _opcode: 4, _replace: 3, _swap: 3, _delete: 3,
-    _duplicate: 3, _insert: 3, _everywhere: 3, _splice: 5, _move_line: 3, _repeat_lines: 2, _other_text: 1, _nest: 1,
-    _cut: 1, _head: 1, _characters: 1,
+    _modifier: 6, _spelling: 6, _like_register: 6, _number: 6, _near_number: 4, _register: 3, _opcode: 4, _replace: 3,
+    _swap: 3, _delete: 3, _duplicate: 3, _insert: 3, _everywhere: 3, _splice: 5, _move_line: 3, _repeat_lines: 2,
+    _other_text: 1, _nest: 1, _cut: 1, _head: 1, _characters: 1,
 }  # fmt: skip
 
 
 _GENTLE: Final[dict[Change, int]] = {
-    change: _CHANGES[change] for change in (_modifier, _number, _near_number, _register, _opcode, _move_line)
+    change: _CHANGES[change] for change in (_spelling, _like_register, _near_number, _number, _move_line, _opcode)
 }  # fmt: skip
 """What leaves most texts readable, so that more of them reach the compiler."""
 

@@ -26,6 +26,11 @@ class Seeds:
         self.lines = sorted({line for text in texts for line in text.splitlines() if 3 < len(line) < 200})
         words = {word for line in self.lines for word in re.findall(r"[.%]?[\w$]+(?:\.[\w:]+)*|[^\s\w]", line)}
         self.words = sorted(word for word in words if len(word) < 40)
+        spelled = re.findall(r"(?<!\S)[a-z]\w*\.[\w.:]+", (TESTS / "ptx" / "spellings.txt").read_text())
+        self.opcodes: dict[str, list[str]] = {}
+        for word in [*sorted(words), *spelled]:
+            if re.fullmatch(r"[a-z]\w*\.[\w.:]+", word):
+                self.opcodes.setdefault(word.partition(".")[0], []).append(word)
         self.modifiers = sorted({part for word in words for part in re.findall(r"(?<=\w)\.[A-Za-z]\w*", word)})
 
 

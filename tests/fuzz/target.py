@@ -36,6 +36,9 @@ def load(text: str, depth: int, seen: Counter[str]) -> None:
     code, and asks for the coverage report.  `seen` counts how far texts got.
     """
     seen["texts"] += 1
+    if not text.startswith("\0"):  # that is how linked texts start
+        with suppress(CompileError):
+            decode_ptx(text, "<fuzz>")
     try:
         info = inspect_module(text, "<fuzz>")
     except PtxError as error:

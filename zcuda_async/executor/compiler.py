@@ -33,6 +33,8 @@ from zcuda_async.threads import import_in_thread, run_blocking
 __all__ = ("CompilerClient", "CompilerStatistics")
 
 _CHUNK: Final = 1 << 18
+_MOST_COMPILED: Final = 500
+"""LLVM's optimiser leaves about 0.3 MB behind for each kernel, so the process is exchanged now and then."""
 _LAST_WORDS: Final = 4000  # bytes of a crashed process's output that its error repeats
 
 
@@ -140,6 +142,8 @@ class CompilerClient:
         if self._is_closed:
             raise anyio.ClosedResourceError(f"the compiler is closed; it cannot take {subject}")
         connection = self._connection
+        if connection is not None and connection.is_worn:
+            connection.retire()
         if connection is None or connection.is_over:
             connection = self._open_connection()
         request = _Request(header, text.encode(), subject)
@@ -162,6 +166,8 @@ class CompilerClient:
             self._cached += 1
         else:
             self._made += 1
+            if self._connection is not None:
+                self._connection.made += 1
         if answer["notice"]:
             warnings.warn(answer["notice"], RuntimeWarning, stacklevel=4)
         return request.payload
@@ -194,7 +200,19 @@ class _Connection:
         self._scope = anyio.CancelScope()
         self._finished = anyio.Event()
         self._output = ""
+        self.made = 0
+        """What it has compiled, and not found in the cache."""
         self.is_over = False
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether the process is idle and has compiled so much that a new one should take over."""
+        return not self._open and self.made >= _MOST_COMPILED
+
+    def retire(self) -> None:
+        """End the process, without waiting for that."""
+        self.is_over = True
+        self._scope.cancel()
 
     def submit(self, request: _Request) -> None:
         """Queue `request`; it will finish, whatever happens."""

@@ -70,8 +70,11 @@ class Pending:
         return _may_jump(self.flow, index, target, self.body[index] or 0)
 
     def behind(self) -> list[int]:
-        """Heads of spin loops in which lanes may still be when nobody else can go on."""
-        return list(_places(self.end & ((1 << len(self.flow.blocks)) - 1)))
+        """Heads of spin loops in which lanes may still be when nobody else can go on.
+
+        Lanes that only ever go round together do not stay behind, and have no mask to wait in.
+        """
+        return [head for head in _places(self.end & ((1 << len(self.flow.blocks)) - 1)) if self.body[head]]
 
     def resumed(self, level: int) -> list[int]:
         """Blocks that lanes go on to after a barrier they reached while others were elsewhere.

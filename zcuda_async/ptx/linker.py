@@ -25,8 +25,8 @@ Definition = Function | Variable
 
 
 def join_texts(sources: Mapping[str, str]) -> str:
-    """Several texts, by their file names, as the one string that stands for the linked module."""
-    return _MARK + "\0".join(part for pair in sources.items() for part in pair)
+    """Several texts without NULs, by their file names, as the one string that stands for the linked module."""
+    return _MARK + "\0".join(part for name, text in sources.items() for part in (name.replace("\0", "\\0"), text))
 
 
 def split_texts(text: str, filename: str) -> list[tuple[str, str]]:

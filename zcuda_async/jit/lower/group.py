@@ -155,6 +155,10 @@ class Group:
     def materialise(self, value: str, elem: str, stride: int) -> str:
         """The vector base + stride * lane (just base in every lane when uniform)."""
         kind = self.vector(elem)
+        if stride and kind.is_float:  # integers that an untyped `mov` has put into a register for floats
+            bits = kind.of(f"i{kind.bits}")
+            whole = self.builder.op(f"bitcast {elem} {value} to {bits.elem}")
+            return self.builder.cast("bitcast", bits, self.materialise(whole, bits.elem, stride), kind)
         splat = self.builder.splat(kind, value)
         if stride == 0:
             return splat
