@@ -15,6 +15,7 @@ __all__ = (
     "Array",
     "codes_of",
     "collect",
+    "kernel_of",
     "place_in_a",
     "place_in_b",
     "place_in_c",

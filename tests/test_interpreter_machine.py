@@ -128,8 +128,8 @@ def test_accesses_outside_of_memory_are_faults(body: str, message: str) -> None:
 
 
 def test_instructions_without_a_meaning_here_are_named() -> None:
-    with pytest.raises(InterpreterError, match=r"^line 5: wmma: not supported \(a rounding mode in .*\)$"):
-        run(".reg .f64 %w; wmma.mma.sync.aligned.row.col.m8n8k4.f64.f64.f64.f64.rz {%w, %w}, {%w}, {%w}, {%w, %w};")
+    with pytest.raises(InterpreterError, match=r"^line 5: mov: not supported \(special register %pm0\)$"):
+        run("mov.u32 %r1, %pm0;")
 
 
 def test_a_lane_outside_of_its_own_mask_is_an_error() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 from jit_harness import TARGETS, Case, differences, run_interpreter, run_jit
-from matrix_tools import BITS, HEAD, Array, codes_of, run_fragments, values_of
+from matrix_tools import BITS, HEAD, Array, codes_of, kernel_of, run_fragments, run_product, values_of
 
 from zcuda_async.ptx import PtxError, parse
 
@@ -108,6 +109,39 @@ def test_what_does_not_fit_is_refused(instruction: str, message: str) -> None:
         parse(f"{HEAD}.visible .entry k() {{ .reg .b32 %r<4>; .reg .b64 %d;\n{instruction}\nret; }}", "<test>")
 
 
+# ---------------------------------------------------------------------- warps apart
+
+PREFIX = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+
+
+@pytest.mark.parametrize(
+    ("instruction", "counts", "tail"),
+    [
+        (PREFIX, {"d": 4, "a": 4, "b": 4, "c": 4, "e": 0}, ", 1"),
+        ("mma.sync.aligned.m8n8k4.col.row.f16.f16.f16.f16", {"d": 4, "a": 2, "b": 2, "c": 4}, ""),
+    ],
+)
+@pytest.mark.parametrize("guard", ["@%q", "@!%q"])
+def test_one_warp_of_two_multiplies(instruction: str, counts: dict[str, int], tail: str, guard: str) -> None:
+    """The other warp keeps what its registers held, which is nothing but zero."""
+    text = kernel_of(f"{guard} {instruction}", counts, wide=False, tail=tail).replace(
+        "mov.u32 %t, %tid.x;",
+        """.reg .pred %q; .reg .b32 %w; .reg .b64 %x; mov.u32 %t, %tid.x; setp.lt.u32 %q, %t, 32;
+        shr.u32 %w, %t, 5; mul.lo.u32 %w, %w, 512; cvt.u64.u32 %x, %w; and.b32 %t, %t, 31;""",
+    )
+    text = text.replace("add.u64 %p0, %p0, %o;", "add.u64 %p0, %p0, %o; add.u64 %p0, %p0, %x;")
+    text = text.replace(f"{guard} mma", "\n".join([*(f"mov.b32 %d{i}, 0;" for i in range(4)), f"{guard} mma"]))
+    rng = np.random.default_rng(9)
+    arrays = [rng.integers(0, 1 << 32, (max(count, 1), 32), dtype=np.uint64) for count in list(counts.values())[1:]]
+    halves = [(array & 0xBFFFBFFF).astype(np.uint32) for array in arrays]  # no NaNs
+    case = Case(text, [np.ones((2, 4, 32), np.uint32), *halves], block=(64, 1, 1))
+    slow = run_interpreter(case)
+    first, second = slow[0].reshape(2, 128)
+    assert (first.any(), second.any()) == ((True, False) if guard == "@%q" else (False, True))
+    for target in TARGETS:
+        assert not differences(run_jit(case, target), slow)
+
+
 # ---------------------------------------------------------------------- wmma of less than 8 bits
 
 SMALL = (Path(__file__).parent / "ptx" / "wmma_small.ptx").read_text()
@@ -148,6 +182,61 @@ def test_wmma_of_small_integers(name: str, lda: int, ldb: int, ldd: int) -> None
     np.testing.assert_array_equal(got.T if by_column else got, want)
     for target in TARGETS:
         assert not differences(run_jit(case, target), slow)
+
+
+# ---------------------------------------------------------------------- rounding modes of f64
+
+
+def exact_product(a: Array, b: Array, c: Array) -> list[list[Fraction]]:
+    rows, columns = ([[Fraction(float(x)) for x in line] for line in lines] for lines in (a, b.T))
+    return [
+        [
+            sum((x * y for x, y in zip(row, column, strict=True)), Fraction(float(c[i, j])))
+            for j, column in enumerate(columns)
+        ]
+        for i, row in enumerate(rows)
+    ]
+
+
+@pytest.mark.parametrize(("m", "k"), [(8, 4), (16, 8)])
+def test_directed_products_of_doubles_bound_the_exact_ones(m: int, k: int) -> None:
+    rng = np.random.default_rng(8)
+    kinds = ("f64", "f64", "f64", "f64")
+    codes = tuple(codes_of("f64", size, rng) for size in ((m, k), (k, 8), (m, 8)))
+    spelling = f"mma.sync.aligned.m{m}n8k{k}.row.col{{}}.f64.f64.f64.f64"
+    got = {
+        mode: values_of(run_product(spelling.format(mode), (m, 8, k), kinds, codes), "f64")
+        for mode in ("", ".rn", ".rz", ".rm", ".rp")
+    }
+    np.testing.assert_array_equal(got[""], got[".rn"])
+    assert (got[".rm"] < got[".rp"]).all()
+    for i, row in enumerate(exact_product(*(values_of(each, "f64") for each in codes))):
+        for j, exact in enumerate(row):
+            assert Fraction(got[".rm"][i, j]) < exact < Fraction(got[".rp"][i, j])
+    # A chain that is cut at each step is no bound of the sum: it is between the two others.
+    assert (got[".rm"] <= got[".rz"]).all()
+    assert (got[".rz"] <= got[".rp"]).all()
+
+
+def test_wmma_of_doubles_is_rounded_as_asked() -> None:
+    registers = "{%d0, %d1}, {%a}, {%b}, {%c0, %c1}"
+    results = []
+    for mode in ("", ".rn", ".rz", ".rm", ".rp"):
+        body = f"""{HEAD}.visible .entry k(.param .u64 o) {{ .reg .f64 %a, %b, %c<2>, %d<2>; .reg .b64 %p, %q;
+        .reg .b32 %t; mov.u32 %t, %tid.x; mul.wide.u32 %q, %t, 16; ld.param.u64 %p, [o]; add.u64 %p, %p, %q;
+        mov.f64 %a, 0d3FB999999999999A; mov.f64 %b, 0d3FD5555555555555; mov.f64 %c0, 0d3FF0000000000000;
+        mov.f64 %c1, 0dBFF0000000000000;
+        wmma.mma.sync.aligned.row.col.m8n8k4{mode}.f64.f64.f64.f64 {registers};
+        st.global.v2.f64 [%p], {{%d0, %d1}}; ret; }}"""
+        case = Case(body, [np.zeros(64)])
+        slow = run_interpreter(case)
+        for target in TARGETS:
+            assert not differences(run_jit(case, target), slow)
+        results.append(slow[0][:2].tolist())
+    plain, nearest, zero, down, up = results
+    assert plain == nearest
+    assert down[0] == zero[0] < up[0]
+    assert down[1] < zero[1] == up[1]
 
 
 # ---------------------------------------------------------------------- wmma made finite

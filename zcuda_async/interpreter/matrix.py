@@ -14,6 +14,7 @@ from zcuda_async.interpreter import exact
 from zcuda_async.interpreter.addressing import Place
 from zcuda_async.interpreter.bits import mask, number
 from zcuda_async.interpreter.exact import FORMATS, Value
+from zcuda_async.interpreter.floating import rounding
 from zcuda_async.interpreter.matrix_layouts import Cell, Where, partners, place, place_in_quad
 from zcuda_async.interpreter.operands import reader, writer
 from zcuda_async.interpreter.thread import AtWarp, Step, Thread, Wait
@@ -77,12 +78,12 @@ def _byte(code: int, fraction_bits: int, bias: int) -> Value:
     return exact.finite(-size if is_negative else size, negative_zero=is_negative)
 
 
-def _sum_of_floats(row: Sequence[Value], column: Sequence[Value], start: int, c_kind: str, d_kind: str) -> int:
-    """The bits of start + row x column."""
+def _sum_of_floats(row: Sequence[Value], column: Sequence[Value], start: Value, d_kind: str, mode: str) -> int:
+    """The bits of start + row x column, each step of which is rounded by `mode`."""
     running = FORMATS["f64" if d_kind == "f64" else "f32"]
-    total = running.encode(FORMATS[c_kind].decode(start))
+    total = running.encode(start)
     for a, b in zip(row, column, strict=True):
-        total = running.encode(exact.add(exact.multiply(a, b), running.decode(total)))
+        total = running.encode(exact.add(exact.multiply(a, b), running.decode(total), mode), mode)
     return FORMATS[d_kind].encode(running.decode(total))
 
 
@@ -103,8 +104,6 @@ def _made_finite(bits: int, kind: str) -> int:
 
 def _product_step(instruction: Instruction, at: int, _: Mapping[str, int]) -> Step:
     what = product_of(instruction)
-    if any(map(instruction.has, ("rz", "rm", "rp"))):
-        raise LookupError("a rounding mode in products of matrices")
     kind = "b64" if what.d.type == "f64" else "b32"
     operands = instruction.operands[1:5] if what.is_sparse else instruction.operands[1:]
     sources = [reader(each, kind) for operand in operands for each in elements_of(operand)]
@@ -162,7 +161,8 @@ def _multiply(
 def _floats(instruction: Instruction, what: Product, row: Sequence[int], column: Sequence[int], start: int) -> int:
     left = [_decode(code, what.a.type) for code in row]
     right = [_decode(code, what.b.type) for code in column]
-    bits = _sum_of_floats(left, right, start, what.c.type, what.d.type)
+    first = FORMATS[what.c.type].decode(start)
+    bits = _sum_of_floats(left, right, first, what.d.type, rounding(instruction))
     return _made_finite(bits, what.d.type) if instruction.has("satfinite") else bits
 
 

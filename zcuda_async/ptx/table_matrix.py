@@ -14,7 +14,7 @@ _ANY_SHARED: Final = "shared shared::cta"
 _OPERANDS: Final = "d:fragment, a:fragment, b:fragment, c:fragment"
 
 
-def _mma(shapes: str, types: str, extra: str = "") -> Row:
+def _mma(shapes: str, types: str, extra: str = "", **sets: str) -> Row:
     """``types`` is d, a, b and c: words for each, separated by commas."""
     d, a, b, c = (part.strip() for part in types.split(","))
     return row(
@@ -27,6 +27,7 @@ def _mma(shapes: str, types: str, extra: str = "") -> Row:
         btype=b,
         ctype=c,
         see=_SECTION,
+        **sets,
     )
 
 
@@ -66,7 +67,7 @@ _MMA: Final = (
     _mma("m16n8k4 m16n8k8", "f32, tf32, tf32, f32"),
     _mma("m16n8k16 m16n8k32", "f32, e4m3 e5m2, e4m3 e5m2, f32"),
     _mma("m16n8k16 m16n8k32", "f16, e4m3 e5m2, e4m3 e5m2, f16"),
-    _mma("m8n8k4 m16n8k4 m16n8k8 m16n8k16", "f64, f64, f64, f64"),
+    _mma("m8n8k4 m16n8k4 m16n8k8 m16n8k16", "f64, f64, f64, f64", "{.rnd}", rnd="rn rz rm rp"),
     _mma("m8n8k16 m16n8k16 m16n8k32", "s32, s8 u8, s8 u8, s32", "{.satfinite}"),
     _mma("m8n8k32 m16n8k32 m16n8k64", "s32, s4 u4, s4 u4, s32", "{.satfinite}"),
     _quads("f32", "f16 f32"),

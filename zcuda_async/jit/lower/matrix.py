@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Type
+from zcuda_async.jit.lower.directed import DIRECTED
 from zcuda_async.jit.lower.matrix_fragments import array_of, each_warp, put_fragment, whole_register, write_fragment
 from zcuda_async.jit.lower.matrix_product import Options, product_function
 from zcuda_async.jit.lower.matrix_wmma import load_fragment, store_fragment
@@ -38,16 +39,14 @@ def _options(instruction: Instruction) -> Options:
     layouts = tuple(part for part in instruction.modifiers if part in ("row", "col"))
     last = instruction.operands[-1]
     selector = int(last.value) if isinstance(last, Immediate) else 0
-    return Options(instruction.has("satfinite"), popc, layouts, selector)
+    mode = next(filter(instruction.has, DIRECTED), "")
+    return Options(instruction.has("satfinite"), popc, layouts, selector, mode)
 
 
 def product(group: Group, instruction: Instruction) -> None:
     """``mma``, ``mma.sp`` and ``wmma.mma``."""
     what = product_of(instruction)
     elem = "i64" if what.d.type == "f64" else "i32"
-    modes = [name for name in ("rz", "rm", "rp") if instruction.has(name)]
-    if modes:
-        raise group.refuse(instruction, f".{modes[0]} in products of matrices is not supported yet")
     builder, options = group.builder, _options(instruction)
     name = "zcuda." + ".".join((instruction.opcode, *instruction.modifiers, *instruction.types, str(options.selector)))
     text, needs = product_function(f'"{name}"', what, builder.features, options)

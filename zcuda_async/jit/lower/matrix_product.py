@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zcuda_async.jit.builder import Builder, Type
+from zcuda_async.jit.lower.directed import directed
 from zcuda_async.jit.lower.half import narrow, widen
 from zcuda_async.jit.lower.matrix_elements import INTEGERS, element, word
 from zcuda_async.jit.lower.matrix_quads import multiply_quads
@@ -37,12 +38,14 @@ class Options:
         popc: For products of bits: ``xor`` or ``and``.
         layouts: Of a and b, for ``mma.m8n8k4`` of halves: ``row`` or ``col``.
         selector: The sparsity selector.
+        mode: How each step is rounded, if not to nearest: ``rz``, ``rm`` or ``rp``.
     """
 
     saturates: bool = False
     popc: str = ""
     layouts: tuple[str, ...] = ()
     selector: int = 0
+    mode: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ def _numbers(b: Builder, product: Product, options: Options) -> None:
     sums = [b.alloca(str(row)) for _ in range(product.m)]
     for slot, value in zip(sums, start, strict=True):
         b.line(f"store {row} {value}, ptr {slot}")
-    _multiply(b, product, row, places, factors, sums)
+    _multiply(b, product, row, places, factors, sums, options.mode)
     values = [b.op(f"load {row}, ptr {slot}") for slot in sums]
     if is_whole:
         _add_integers(b, product, row, values, saturates=options.saturates)
@@ -128,7 +131,7 @@ def _made_finite(b: Builder, row: Type, value: str, kind: str) -> str:
 
 
 def _multiply(
-    b: Builder, product: Product, row: Type, places: _Places, factors: tuple[str, str], sums: list[str]
+    b: Builder, product: Product, row: Type, places: _Places, factors: tuple[str, str], sums: list[str], mode: str
 ) -> None:
     """The loop over k; LLVM keeps the sums in registers."""
     a_at, b_at = factors
@@ -147,7 +150,9 @@ def _multiply(
             of_row = b.op(f"getelementptr i32, ptr {of_row}, i32 {i}")
             factor = _row_of_b(b, row, b_at, b.op(f"load i32, ptr {of_row}, align 4"))
         old = b.op(f"load {row}, ptr {slot}")
-        b.line(f"store {row} {b.intrinsic('fma', row, one, factor, old)}, ptr {slot}")
+        terms = (one, factor, old)
+        total = directed(b, "fma", mode, row, terms) if mode else b.intrinsic("fma", row, *terms)
+        b.line(f"store {row} {total}, ptr {slot}")
     following = b.op(f"add i32 {k}, 1")
     b.line(f"store i32 {following}, ptr {counter}")
     b.line(f"br i1 {b.op(f'icmp ult i32 {following}, {product.a.columns}')}, label %step, label %multiplied")
