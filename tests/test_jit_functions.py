@@ -138,10 +138,6 @@ HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
     ("text", "message"),
     [
         (
-            ".func f() { .reg .pred %p<2>; bar.sync 0; call f, (); ret; }\n.visible .entry k() { call f, (); ret; }\n",
-            "bar: a barrier in a recursive function, or one called through a pointer, is not supported",
-        ),
-        (
             ".extern .func cudaLaunchDeviceV2();\n.visible .entry k() { call cudaLaunchDeviceV2, (); ret; }\n",
             "call: cudaLaunchDeviceV2 belongs to dynamic parallelism: kernels that launch kernels are not supported",
         ),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from zcuda_async.jit.async_copy import expand_copies
-from zcuda_async.jit.cfg import ControlFlow, build_control_flow, is_cta_barrier, is_warp_barrier
+from zcuda_async.jit.cfg import ControlFlow, build_control_flow, is_warp_barrier
 from zcuda_async.jit.choose import choose_geometry
 from zcuda_async.jit.function import ENTRY, needs_coroutines, write_module
 from zcuda_async.jit.geometry import Geometry
@@ -19,7 +19,8 @@ from zcuda_async.jit.info import KernelCode, KernelInfo, ModuleInfo, ParamInfo, 
 from zcuda_async.jit.inline import Program, RefusedCallError, expand_calls, services_of
 from zcuda_async.jit.layout import function_layout, globals_layout, kernel_layout
 from zcuda_async.jit.lower import WARP_OPCODES
-from zcuda_async.jit.lower.group import Group, Refuse, Target
+from zcuda_async.jit.lower.group import Group, Target
+from zcuda_async.jit.outofline import Callee, join_before_calls, prepare_callees, waiting_of_all
 from zcuda_async.jit.pipeline import assemble
 from zcuda_async.jit.registers import reads
 from zcuda_async.jit.shapes import analyse
@@ -163,8 +164,11 @@ def generate_ir(
     called = tuple(expand_copies(expand_allocations(function)) for function in program.functions)
     program = Program(expand_allocations(program.kernel), called)
     layout = kernel_layout(module, program.kernel)
-    function, flow, waiting = _prepare(program.kernel, block)
-    instructions = replace(program, kernel=function).instructions
+    callees, waiting_functions = prepare_callees(program.functions, block[0] * block[1] * block[2], refuse)
+    function, flow, waiting = _prepare(join_before_calls(program.kernel, waiting_functions), block)
+    waiting = waiting_of_all(function, waiting, callees, waiting_functions)
+    program = Program(function, tuple(callee.function for callee in callees))
+    instructions = program.instructions
     needs_warps = waiting.counts_threads or any(
         item.opcode in WARP_OPCODES or is_warp_barrier(item) for item in instructions
     )
@@ -178,22 +182,17 @@ def generate_ir(
         geometry = Geometry(block, target.lanes, parts)
     read_names = frozenset(register.name for item in instructions for register in reads(item))
     group = Group(analyse(flow, geometry, layout), layout, target, read_names, refuse)
-    functions = [(called, _function_group(module, called, group, read_names, refuse)) for called in program.functions]
+    group.waiting_functions = waiting_functions
+    functions = [(callee.function, _function_group(module, callee, group)) for callee in callees]
     ir = write_module(group, waiting, functions, llvm_major=initialise_llvm())
     return ir, needs_coroutines(waiting, geometry), layout.static_shared
 
 
-def _function_group(
-    module: Module, function: Function, kernel: Group, read_names: frozenset[str], refuse: Refuse
-) -> Group:
+def _function_group(module: Module, callee: Callee, kernel: Group) -> Group:
     """The group of a function that is called out of line; it shares the kernel's geometry and shared memory."""
-    for item in function.body:
-        if isinstance(item, Instruction) and is_cta_barrier(item):
-            raise refuse(item, "a barrier in a recursive function, or one called through a pointer, is not supported")
-    layout = function_layout(module, function, kernel.layout)
-    flow = build_control_flow(function)
-    analysis = analyse(flow, kernel.geometry, layout, partial=True)
-    return Group(analysis, layout, kernel.target, read_names, refuse)
+    layout = function_layout(module, callee.function, kernel.layout)
+    analysis = analyse(callee.flow, kernel.geometry, layout, partial=True)
+    return Group(analysis, layout, kernel.target, kernel.read_names, kernel.refuse)
 
 
 def _prepare(function: Function, block: tuple[int, int, int]) -> tuple[Function, ControlFlow, Waiting]:

@@ -38,12 +38,15 @@ class GroupCode:
         self.group = group
         self.spins = group.analysis.flow.spins
         self.barriers = group.barriers = (
-            Barriers(group, counts_threads=waiting.counts_threads) if waiting.needs_state else None
+            Barriers(group, counts_threads=waiting.counts_threads and not group.is_function)
+            if waiting.needs_state
+            else None
         )
         self.builder = group.builder
         self.pending = group.analysis.pending
         self.blocks = group.analysis.flow.blocks
         self.suspends = suspends
+        group.suspends, group.suspend = suspends, self._suspend
         self.kind = group.vector("i1")
         # Blocks that may run with some lanes elsewhere have masks; the others only have a fast version.
         self.waiting = {block.index: self._slots() for block in self.blocks if self.pending.body[block.index]}
@@ -352,8 +355,8 @@ class GroupCode:
 
     def _go(self, block: Block, target: int, masks: Masks) -> None:
         """All of the block's lanes go to `target`, or away."""
-        if target == EXIT and self.barriers is not None:
-            self.barriers.leave(None if self.is_fast else masks)
+        if target == EXIT:
+            self._leave(None if self.is_fast else masks)
         if self.is_fast:
             if target in self.spins and target <= block.index:
                 self._yield("true")
@@ -366,6 +369,11 @@ class GroupCode:
         self._wait_for(target, masks)
         direct = self.pending.jumps(block.index, target)
         self.builder.line(f"br label %body.{target}" if direct else f"br label %after.{block.index}")
+
+    def _leave(self, masks: Masks) -> None:
+        """Lanes come to the end of the kernel, and are waited for no more; at the end of a function they are."""
+        if self.barriers is not None and not self.group.is_function:
+            self.barriers.leave(masks)
 
     def _emit_branch(self, block: Block) -> None:
         group, builder = self.group, self.builder
@@ -400,8 +408,8 @@ class GroupCode:
         for target, masks in ((block.taken, taken), (block.fallthrough, others)):
             if target != EXIT:
                 self._wait_for(target, masks)
-            elif self.barriers is not None:
-                self.barriers.leave(masks)
+            else:
+                self._leave(masks)
         builder.line(f"br label %after.{block.index}")
 
     def _keep_together(self, block: Block, taken: Sequence[str]) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from zcuda_async.jit.abi import LAUNCH_FIELDS, WORKER_FIELDS
 from zcuda_async.jit.blockstate import HELPERS, STATE_FIELDS, STATE_SIZE
 from zcuda_async.jit.builder import Builder
+from zcuda_async.jit.callee import called_function, coroutine_end, frame_helpers
 from zcuda_async.jit.control import GroupCode
 from zcuda_async.jit.geometry import Geometry
-from zcuda_async.jit.lower.calls import function_name, function_parameters, stack_check
 from zcuda_async.jit.lower.faults import OUT_OF_RESOURCES, raise_fault
 from zcuda_async.jit.lower.group import Group, Target
 from zcuda_async.jit.scheduler import REPORT_HELPER, scheduled_runner
@@ -38,7 +38,8 @@ _METADATA = """
 
 def needs_coroutines(waiting: Waiting, geometry: Geometry) -> bool:
     """Whether groups have to stop in the middle, for other groups or other blocks."""
-    return waiting.spins or waiting.clusters or (waiting.has_barriers and geometry.groups > 1)
+    always = waiting.spins or waiting.clusters or waiting.parts_ways
+    return always or (waiting.has_barriers and geometry.groups > 1)
 
 
 def write_module(
@@ -52,15 +53,18 @@ def write_module(
     scheduled = group.has_block_state = suspends and waiting.needs_state
     group.in_cluster = waiting.clusters
     builder = group.builder
-    code = GroupCode(group, suspends=suspends, waiting=waiting)
-    code.emit()
+    group.coroutines = group.waiting_functions if suspends else {}
     for _, own in functions:
         own.has_block_state, own.in_cluster = group.has_block_state, group.in_cluster
-    called = [line for function, own in functions for line in _called_function(function, own, builder)]
+        own.waiting_functions, own.coroutines = group.waiting_functions, group.coroutines
+    GroupCode(group, suspends=suspends, waiting=waiting).emit()
+    called = [
+        line for function, own in functions for line in called_function(function, own, builder, waiting, llvm_major)
+    ]
     group.has_calls = bool(functions)
     lines = _coroutine(group, builder, llvm_major) if suspends else _plain_function(group, builder)
     if scheduled:
-        runner = scheduled_runner(group.geometry, ENTRY, group.layout.static_shared, clusters=waiting.clusters)
+        runner = scheduled_runner(group, ENTRY, clusters=waiting.clusters)
     else:
         runner = _runner(group, suspends=suspends)
     builder.declarations |= runner.declarations
@@ -69,6 +73,7 @@ def write_module(
             *lines,
             *called,
             *runner.lines,
+            *([frame_helpers(len(group.coroutines))] if group.coroutines else []),
             *([HELPERS] if group.barriers is not None else []),
             *([REPORT_HELPER] if group.barriers is not None else []),
             *sorted(builder.declarations),
@@ -120,25 +125,6 @@ def _plain_function(group: Group, builder: Builder) -> list[str]:
     ]
 
 
-def _called_function(function: Function, group: Group, builder: Builder) -> list[str]:
-    """A device function for a group, for the lanes of the masks that it gets."""
-    GroupCode(group, suspends=False, waiting=Waiting(False, False, False, False)).emit()
-    check = stack_check(group, function.span.site)
-    builder.declarations |= group.builder.declarations
-    return [
-        f"define internal void {function_name(function.name)}({function_parameters(group)}) noinline #0 {{",
-        "entry:",
-        *group.builder.entry_allocas,
-        *check,
-        *group.builder.entry_stores,
-        *group.builder.prologue,
-        *group.builder.lines,
-        "finish:",
-        "  ret void",
-        "}",
-    ]
-
-
 def _own_state(group: Group) -> list[str]:
     """The block's state, where the group is the whole block."""
     b = Builder()
@@ -180,7 +166,6 @@ def _coroutine(group: Group, builder: Builder, llvm_major: int) -> list[str]:
         "declare void @llvm.trap()",
         f"declare {'void' if llvm_major >= 22 else 'i1'} @llvm.coro.end(ptr, i1, token)",
     }
-    end = "call void" if llvm_major >= 22 else "%ended = call i1"
     return [
         f"define internal ptr @group({_ARGUMENTS}, {'ptr %state, ' if group.has_block_state else ''}ptr %bump) #1 {{",
         "entry:",
@@ -198,17 +183,7 @@ def _coroutine(group: Group, builder: Builder, llvm_major: int) -> list[str]:
         *builder.entry_stores,
         *builder.prologue,
         *builder.lines,
-        "finish:",
-        "  %final = call i8 @llvm.coro.suspend(token none, i1 true)",
-        "  switch i8 %final, label %suspend [i8 0, label %never i8 1, label %cleanup]",
-        "never:",
-        "  unreachable",
-        "cleanup:",
-        "  br label %suspend",
-        "suspend:",
-        f"  {end} @llvm.coro.end(ptr %handle, i1 false, token none)",
-        "  ret ptr %handle",
-        "}",
+        *coroutine_end(llvm_major),
     ]
 
 

@@ -15,8 +15,8 @@ from typing import Final
 from zcuda_async.jit.abi import LAUNCH_FIELDS, REPORT_SIZE, WORKER_FIELDS
 from zcuda_async.jit.blockstate import STATE_FIELDS, STATE_SIZE
 from zcuda_async.jit.builder import Builder
-from zcuda_async.jit.geometry import Geometry
 from zcuda_async.jit.lower.faults import DEADLOCK, raise_fault
+from zcuda_async.jit.lower.group import Group
 
 __all__ = ("REPORT_HELPER", "scheduled_runner")
 
@@ -77,10 +77,11 @@ done:
 class _Runner:
     """Emits ``i32 entry(Launch*, Worker*)``; variables are stack slots, which LLVM promotes."""
 
-    def __init__(self, geometry: Geometry, entry: str, static_shared: int, *, clusters: bool) -> None:
+    def __init__(self, group: Group, entry: str, *, clusters: bool) -> None:
         self.b = Builder()
-        self.geometry = geometry
-        self.static_shared = static_shared
+        self.geometry = geometry = group.geometry
+        self.static_shared = group.layout.static_shared
+        self.has_calls, self.has_frames = group.has_calls, bool(group.coroutines)
         self.clusters = clusters
         self.handles_size = -(-geometry.groups * 8 // 64) * 64
         self.variables: list[str] = []
@@ -144,6 +145,11 @@ class _Runner:
         b = self.b
         self.scratch = self.load("%worker", WORKER_FIELDS, "scratch")
         size = self.load("%worker", WORKER_FIELDS, "scratch_size")
+        if self.has_frames:
+            b.line("call void @zcuda.frames.start(ptr %worker)")
+            b.declarations.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+        if self.has_calls:  # whose stack begins in the middle
+            size = b.op(f"lshr i64 {size}, 1")
         self.limit = b.op(f"sub i64 {b.op(f'add i64 {self.scratch}, {size}')}, {REPORT_SIZE}")
         self.total = self.load("%launch", LAUNCH_FIELDS, "total_blocks")
         self.grid_x, self.grid_y = (
@@ -473,13 +479,12 @@ class _ClusterRunner(_Runner):
         return index, (i, j, k)
 
 
-def scheduled_runner(geometry: Geometry, entry: str, static_shared: int, *, clusters: bool) -> Builder:
+def scheduled_runner(group: Group, entry: str, *, clusters: bool) -> Builder:
     """The runner of a kernel whose groups are coroutines with a `blockstate`.
 
     Args:
-        geometry: The block's cut into groups.
+        group: The kernel's group, whose code is complete.
         entry: Name of the function.
-        static_shared: Bytes of the block's static shared memory; the dynamic ones follow.
         clusters: Whether the kernel's blocks must run with the others of their cluster.
     """
-    return (_ClusterRunner if clusters else _Runner)(geometry, entry, static_shared, clusters=clusters).emit()
+    return (_ClusterRunner if clusters else _Runner)(group, entry, clusters=clusters).emit()

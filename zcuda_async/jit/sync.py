@@ -169,7 +169,8 @@ class Waiting:
     `has_barriers`: its blocks have barriers.  `counted`: they need the table of arrivals (several
     barriers, thread counts, votes), else passing one means that every group has come to it.
     `counts_threads`: some barrier names a number of threads.  `spins`: it has spin loops.  `clusters`: it
-    asks for its place in a cluster of blocks, or waits for them.
+    asks for its place in a cluster of blocks, or waits for them.  `parts_ways`: lanes of a group may be in different
+    functions that wait.
     """
 
     has_barriers: bool
@@ -177,6 +178,7 @@ class Waiting:
     counts_threads: bool
     spins: bool
     clusters: bool = False
+    parts_ways: bool = False
 
     @property
     def needs_state(self) -> bool:

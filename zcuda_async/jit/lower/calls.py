@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.abi import WORKER_FIELDS
+from zcuda_async.jit.blockstate import STATE_FIELDS
 from zcuda_async.jit.builder import Builder
 from zcuda_async.jit.inline import CALL
 from zcuda_async.jit.lower.faults import STACK_ERROR, raise_fault
@@ -51,21 +52,27 @@ def function_parameters(group: Group) -> str:
     return f"{_PLACE}, {_FRAMES}, i64 %area, i64 %area.stride, {masks}"
 
 
-def stack_check(group: Group, line: int) -> list[str]:
-    """On a function's entry: whether its frame still fits, on both stacks and in the thread's."""
+def stack_check(group: Group, line: int, *, has_frame: bool) -> list[str]:
+    """On a function's entry: whether its frame still fits, on both stacks and in the thread's.
+
+    `has_frame` is for coroutines, whose local memory is in a frame of their own.
+    """
     b = Builder()
-    b.line("%local = inttoptr i64 %stack to ptr")
     b.line(f"%room.left = sub i64 %room, {group.layout.frame_bytes}")
-    base, size = (
-        b.op(f"load i64, ptr {b.op(f'getelementptr i8, ptr %worker, i64 {WORKER_FIELDS[name][0]}')}, align 8")
-        for name in ("scratch", "scratch_size")
-    )
-    end = b.op(f"add i64 %stack, {_frame_size(group)}")
-    scratch = b.op(f"icmp ugt i64 {end}, {b.op(f'add i64 {base}, {size}')}")
     here = b.op(f"ptrtoint ptr {b.call('ptr', 'llvm.frameaddress.p0', [('i32', '0')])} to i64")
-    native = b.op(f"icmp ult i64 {here}, %floor")
-    beyond = b.op(f"or i1 {scratch}, {b.op('icmp slt i64 %room.left, 0')}")
-    b.line(f"br i1 {b.op(f'or i1 {beyond}, {native}')}, label %overflow, label %framed, !prof !10")
+    beyond = b.op(f"or i1 {b.op('icmp slt i64 %room.left, 0')}, {b.op(f'icmp ult i64 {here}, %floor')}")
+    if not has_frame:
+        b.line("%local = inttoptr i64 %stack to ptr")
+        base, size = (
+            b.op(f"load i64, ptr {b.op(f'getelementptr i8, ptr %worker, i64 {WORKER_FIELDS[name][0]}')}, align 8")
+            for name in ("scratch", "scratch_size")
+        )
+        if group.coroutines:  # whose frames are behind the stack
+            size = b.op(f"sub i64 {size}, {b.op(f'lshr i64 {size}, 2')}")
+        end = b.op(f"add i64 %stack, {_frame_size(group)}")
+        scratch = b.op(f"icmp ugt i64 {end}, {b.op(f'add i64 {base}, {size}')}")
+        beyond = b.op(f"or i1 {beyond}, {scratch}")
+    b.line(f"br i1 {beyond}, label %overflow, label %framed, !prof !10")
     b.label("overflow")
     raise_fault(b, STACK_ERROR, line)
     b.line("br label %framed")
@@ -82,7 +89,7 @@ def _frames(group: Group) -> str:
     """What a callee gets for `_FRAMES`."""
     builder = group.builder
     if group.is_function:
-        stack = builder.op(f"add i64 %stack, {_frame_size(group)}")
+        stack = "%stack" if group.suspends else builder.op(f"add i64 %stack, {_frame_size(group)}")
         return f"ptr %state, i64 %floor, i64 {stack}, i64 %room.left, i64 %outer"
     state = "%state" if group.barriers is not None else "null"
     half = builder.op(f"lshr i64 {worker_field(group, 'scratch_size')}, 1")  # below are the groups' own frames
@@ -114,8 +121,10 @@ def call(group: Group, instruction: Instruction) -> None:
         mask = group.active(instruction, part)
         masks.append("-1" if mask is None else group.mask_bits(mask))
     names = [function.name for function in functions.elements if isinstance(function, Symbol)]
+    running = _Running(group, [name for name in names if name in group.coroutines])
     if isinstance(target, Symbol):
-        _emit(group, names[0], head, masks)
+        _emit(group, names[0], head, masks, running)
+        running.finish()
         return
     assert isinstance(target, Register)
     kind = group.vector("i64")
@@ -150,17 +159,95 @@ def call(group: Group, instruction: Instruction) -> None:
     builder.line(f"switch i64 {chosen}, label %{invalid} [{cases}]")
     for name, label in zip(names, labels, strict=True):
         builder.label(label)
-        _emit(group, name, head, own_masks)
+        _emit(group, name, head, own_masks, running)
         builder.line(f"br label %{again}")
     builder.label(invalid)
     raise_fault(builder, _INVALID_PC, instruction.span.site)
     builder.line(f"br label %{again}")
     builder.label(done)
+    running.finish()
 
 
-def _emit(group: Group, name: str, head: str, masks: list[str]) -> None:
+def _emit(group: Group, name: str, head: str, masks: list[str], running: _Running) -> None:
     passed = ", ".join(f"i{group.lanes} {mask}" for mask in masks)
-    group.builder.line(f"call void {function_name(name)}({head}, {passed})")
+    if name in group.coroutines:
+        running.start(name, f"call ptr {function_name(name)}({head}, {passed})")
+    else:
+        group.builder.line(f"call void {function_name(name)}({head}, {passed})")
+
+
+class _Running:
+    """The functions that one call has started and that may stop in the middle: the group stops as often as they do.
+
+    Through a pointer lanes may call several, which may wait for each other: they take turns.
+    """
+
+    def __init__(self, group: Group, names: list[str]) -> None:
+        self.group = group
+        self.handles = {name: group.builder.alloca("ptr", 8) for name in names}
+        for slot in self.handles.values():
+            group.builder.line(f"store ptr null, ptr {slot}")
+
+    def start(self, name: str, call: str) -> None:
+        """Run a function up to where it first stops."""
+        handle = self.group.builder.op(call)
+        self.group.builder.line(f"store ptr {handle}, ptr {self.handles[name]}")
+
+    def finish(self) -> None:
+        """Let them go on until all have returned; if nobody ever can, the group ends too."""
+        if not self.handles:
+            return
+        builder = self.group.builder
+        again, stopped, returned, go_on = (
+            builder.block_name(hint) for hint in ("again", "stopped", "over", "returned")
+        )
+        builder.line(f"br label %{again}")
+        builder.label(again)
+        left = "false"
+        for name, slot in self.handles.items():
+            left = builder.op(f"or i1 {left}, {self._is_left(self.group.coroutines[name], slot)}")
+        builder.line(f"br i1 {left}, label %{stopped}, label %{returned}")
+        builder.label(stopped)
+        self.group.suspend()
+        for slot in self.handles.values():
+            self._resume(slot)
+        builder.line(f"br label %{again}")
+        builder.label(returned)
+        at = builder.op(f"getelementptr i8, ptr %state, i64 {STATE_FIELDS['deadlock'][0]}")
+        stuck = builder.op(f"icmp ne i32 {builder.op(f'load volatile i32, ptr {at}')}, 0")
+        builder.line(f"br i1 {stuck}, label %finish, label %{go_on}, !prof !10")
+        builder.label(go_on)
+
+    def _is_left(self, number: int, slot: str) -> str:
+        """Whether a function still runs, as i1; one that has returned gives its frame back."""
+        builder = self.group.builder
+        runs, ended, nothing, known = (builder.block_name(hint) for hint in ("runs", "ended", "nothing", "known"))
+        result = builder.alloca("i1", 1)
+        handle = builder.op(f"load ptr, ptr {slot}")
+        builder.line(f"store i1 false, ptr {result}")
+        builder.line(f"br i1 {builder.op(f'icmp eq ptr {handle}, null')}, label %{known}, label %{nothing}")
+        builder.label(nothing)
+        is_done = builder.call("i1", "llvm.coro.done", [("ptr", handle)])
+        builder.line(f"br i1 {is_done}, label %{ended}, label %{runs}")
+        builder.label(ended)
+        builder.line(f"call void @zcuda.frame.give(ptr %worker, i64 {number}, ptr {handle})")
+        builder.line(f"store ptr null, ptr {slot}")
+        builder.line(f"br label %{known}")
+        builder.label(runs)
+        builder.line(f"store i1 true, ptr {result}")
+        builder.line(f"br label %{known}")
+        builder.label(known)
+        return builder.op(f"load i1, ptr {result}")
+
+    def _resume(self, slot: str) -> None:
+        builder = self.group.builder
+        some, none = builder.block_name("some"), builder.block_name("none")
+        handle = builder.op(f"load ptr, ptr {slot}")
+        builder.line(f"br i1 {builder.op(f'icmp eq ptr {handle}, null')}, label %{none}, label %{some}")
+        builder.label(some)
+        builder.call("void", "llvm.coro.resume", [("ptr", handle)])
+        builder.line(f"br label %{none}")
+        builder.label(none)
 
 
 CALLS: Final[dict[str, Lowering]] = {CALL: call}

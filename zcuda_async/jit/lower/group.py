@@ -79,6 +79,13 @@ class Group:
         self.transfer = Transfer(analysis.geometry, analysis.shapes, layout.local, layout.local_size, layout.elsewhere)
         self.is_function = bool(layout.arguments)
         self.has_calls = False
+        self.waiting_functions: dict[str, int] = {}
+        """The functions called out of line that wait for other threads, numbered (see `outofline`)."""
+        self.coroutines: dict[str, int] = {}
+        """Those of them that are coroutines: all, where groups stop in the middle, else none."""
+        self.suspends = False
+        self.suspend: Callable[[], None] = lambda: None
+        """Emits a stop in the middle of the group's code, for others of its block; set by `control.GroupCode`."""
         self.slots: dict[tuple[str, int], str] = {}
         self.current: dict[tuple[str, int], str] = {}
         self.masks: list[str] | None = None

@@ -1,0 +1,148 @@
+"""Functions that are called out of line and wait: for a barrier of their block, or in a spin loop.
+
+A function waits if its own body does, or one that it calls.  Where groups have to stop in the middle, such a function
+is a coroutine, as the group that calls it is: while it is suspended, so is its caller, with all its lanes.  Therefore
+lanes come to the call of such a function only when the others of their group can go no further without them: they
+have exited, wait at a barrier (where they are counted already) or in a spin loop, or call the same function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from zcuda_async.jit.cfg import ControlFlow, build_control_flow, is_cta_barrier
+from zcuda_async.jit.inline import CALL
+from zcuda_async.jit.lower.group import Refuse
+from zcuda_async.jit.sync import (
+    CLUSTER_BARRIER,
+    Waiting,
+    barrier_operands,
+    find_spins,
+    is_block_wide,
+    join_before_exchanges,
+    normalise_barriers,
+    ways_of_waiting,
+)
+from zcuda_async.ptx.ir import Function, Immediate, Instruction, Label, Register, Symbol, VectorOperand
+
+__all__ = ("Callee", "join_before_calls", "prepare_callees", "waiting_of_all")
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A function ready to be compiled: its control flow with its spin loops, and how its body waits."""
+
+    function: Function
+    flow: ControlFlow
+    waiting: Waiting
+
+    @property
+    def waits(self) -> bool:
+        """Whether its own body waits for other threads of the block."""
+        return self.waiting.has_barriers or self.waiting.spins
+
+
+def prepare_callees(functions: Sequence[Function], threads: int, refuse: Refuse) -> tuple[list[Callee], dict[str, int]]:
+    """Put barriers into their one form, and find spin loops; also the functions that wait, numbered.
+
+    Raises:
+        PtxError: A barrier names a number of threads, or is not known by its number.
+    """
+    normal = [_with_pauses(normalise_barriers(function, threads)) for function in functions]
+    for function in normal:
+        _check(function, refuse)
+    waiting = _find_waiting([_prepare(function) for function in normal])
+    return [_prepare(join_before_calls(function, waiting)) for function in normal], waiting
+
+
+def join_before_calls(function: Function, waiting: Collection[str]) -> Function:
+    """Have lanes wait for those that can still go on without them, before they call functions that wait."""
+    body: list[Instruction | Label] = []
+    for item in function.body:
+        if isinstance(item, Instruction) and item.opcode == CALL and not _targets(item).isdisjoint(waiting):
+            body.append(Instruction("bar", ("warp", "sync"), (), (_NOBODY,), item.span))
+        body.append(item)
+    return replace(function, body=tuple(body))
+
+
+_NOBODY: Final = Immediate(0)
+"""A membermask: nobody in a spin loop is waited for, who may need what the function does."""
+
+
+def _prepare(function: Function) -> Callee:
+    flow = build_control_flow(function)
+    spins = find_spins(function, flow)
+    if spins:
+        function = join_before_exchanges(function)
+        flow = build_control_flow(function)
+        flow = replace(flow, spins=find_spins(function, flow))
+    return Callee(function, flow, ways_of_waiting(function, spins=bool(spins)))
+
+
+def _with_pauses(function: Function) -> Function:
+    """Something to go on to behind each barrier: the last one of a function must open before it returns."""
+    body: list[Instruction | Label] = []
+    for item in function.body:
+        body.append(item)
+        if isinstance(item, Instruction) and is_cta_barrier(item):
+            unused = Register(f"pause~{len(body)}", "b32")
+            body.append(Instruction("mov", (), ("b32",), (unused, Immediate(0)), item.span))
+    return replace(function, body=tuple(body))
+
+
+def _check(function: Function, refuse: Refuse) -> None:
+    barriers = [item for item in function.body if isinstance(item, Instruction) and item.opcode in ("bar", "barrier")]
+    cluster = [item for item in barriers if item.operands and item.operands[0] == Immediate(CLUSTER_BARRIER)]
+    where = "a recursive function, or one called through a pointer,"
+    for item in barriers:
+        if not item.has("warp") and not is_block_wide(item):
+            _, count, _ = barrier_operands(item)
+            what = "whose number is computed" if count is None else "that names a number of threads"
+            raise refuse(item, f"a barrier {what}, in {where} is not supported")
+    if cluster and all(item.has("cluster") for item in cluster):
+        raise refuse(cluster[0], f"a wait for the cluster's barrier, in {where} that does not arrive there, {_NOT}")
+
+
+_NOT = "is not supported"
+
+
+def _find_waiting(callees: Sequence[Callee]) -> dict[str, int]:
+    """The functions that wait, numbered: by themselves, or in what they call."""
+    calls = {callee.function.name: _called(callee.function) for callee in callees}
+    found = {callee.function.name for callee in callees if callee.waits}
+    while True:
+        more = {name for name, targets in calls.items() if name not in found and not targets.isdisjoint(found)}
+        if not more:
+            return {name: number for number, name in enumerate(name for name in calls if name in found)}
+        found |= more
+
+
+def _called(function: Function) -> set[str]:
+    calls = (item for item in function.body if isinstance(item, Instruction) and item.opcode == CALL)
+    return {name for call in calls for name in _targets(call)}
+
+
+def _targets(call: Instruction) -> set[str]:
+    names = call.operands[2]
+    assert isinstance(names, VectorOperand)
+    return {symbol.name for symbol in names.elements if isinstance(symbol, Symbol)}
+
+
+def waiting_of_all(kernel: Function, own: Waiting, callees: Sequence[Callee], waiting: Collection[str]) -> Waiting:
+    """How a kernel waits, in its own body and in what it calls; `waiting` are the functions that wait."""
+    ways = [own, *(callee.waiting for callee in callees)]
+    clusters = any(way.clusters for way in ways)
+    if not waiting and clusters == own.clusters:
+        return own
+    functions = [kernel, *(callee.function for callee in callees)]
+    calls = (item for f in functions for item in f.body if isinstance(item, Instruction) and item.opcode == CALL)
+    return replace(
+        own,
+        has_barriers=any(way.has_barriers for way in ways),
+        counted=True,
+        spins=any(way.spins for way in ways),
+        clusters=clusters,
+        parts_ways=any(len(_targets(call)) > 1 and not _targets(call).isdisjoint(waiting) for call in calls),
+    )
