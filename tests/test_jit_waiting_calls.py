@@ -78,7 +78,8 @@ def test_barriers_behind_pointers(block: int) -> None:
 @pytest.mark.parametrize("block", [16, 100])
 def test_threads_meet_in_different_functions(block: int) -> None:
     t = np.arange(block)
-    choices = [t % 2, t * 0 + 2, t // 3 % 2, np.where(t < block // 2, 3, 4), 3 + t // 3 % 2]
+    choices = [t * 0 + k for k in range(7)]
+    choices += [t % 2, t // 3 % 4, np.where(t < block // 2, 3, 5), t % 7, 6 - t * t % 8, np.where(t == 5, 9, 3)]
     values = numbers(block, 3, block)
     agree("apart", block, [[values, np.zeros_like(values), which.astype(np.int32)] for which in choices])
 
@@ -96,6 +97,13 @@ def test_locks_in_recursion(block: int) -> None:
     each = [sum(range(n + t % 3 + 1)) for t in range(block)]
     assert lock.tolist() == [0, sum(each) * grid]
     assert out.all()
+
+
+@pytest.mark.parametrize("block", [24, 100])
+def test_lanes_in_a_function_wait_for_their_neighbours_outside(block: int) -> None:
+    [[got]] = agree("neighbours", block, [[np.zeros((2, block), np.int32), 0]], grid=2)
+    t = np.arange(block)
+    np.testing.assert_array_equal(got, np.tile(np.where(t % 2, 2, (t + 1) * 10), (2, 1)))
 
 
 @pytest.mark.parametrize(("block", "cluster"), [(32, 4), (64, 2), (50, 3), (64, 1)])
@@ -140,7 +148,7 @@ async def test_spin_loops_behind_pointers_let_other_blocks_go_on(block: int) -> 
 
 @pool
 @pytest.mark.parametrize("block", [48, 80])
-async def test_barriers_in_a_call_that_not_all_threads_make_are_a_deadlock(block: int) -> None:
+async def test_a_barrier_in_a_function_that_cannot_open_is_a_deadlock(block: int) -> None:
     async with zc.open_device(0, workers=1) as device, device.create_stream() as stream:
         function = await device.load_ptx(TEXT).get_kernel("stuck")
         out, plan = device.allocate(4 * block), device.allocate(4)

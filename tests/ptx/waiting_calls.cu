@@ -74,22 +74,33 @@ __device__ int right(int *s, int by, int) {
   return v;
 }
 __device__ int both(int *s, int by, int) { return left(s, by, 0) * 5 + right(s, by, 0); }
-__device__ int once(int *s, int by, int) {
-  s[threadIdx.x] += 1;
-  __syncthreads();
-  return s[(threadIdx.x + by) % blockDim.x];
+__device__ int again(int *s, int by, int n) {  // three barriers at every level
+  int v = left(s, by, 0);
+  return n > 0 ? v + again(s, by, n - 1) : v;
 }
+__device__ int none(int *s, int by, int n) { return by + n; }
 typedef int (*Side)(int *, int, int);
-__device__ Side sides[4] = {left, right, both, once};
+__device__ Side sides[5] = {left, right, both, again, none};
 extern "C" __global__ void apart(const int *in, int *out, const int *which) {
   extern __shared__ int s[];
   int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
   s[t] = in[i];
   __syncthreads();
   int sum = 0, k = which[t];
-  if (k < 4) sum = sides[k](s, 1, 0);
-  else { s[t] -= 1; __syncthreads(); sum = s[(t + 3) % blockDim.x]; }
-  __syncthreads();
+  if (k < 5) sum = sides[k](s, 1, k == 3 ? t % 3 : 0);
+  else if (k == 5) {
+    __syncthreads();
+    sum = s[(t + 3) % blockDim.x];
+    __syncthreads();
+    s[t] -= 1;
+    __syncthreads();
+  } else if (k == 6) {
+    sum = right(s, 2, 0) + sides[t % 2](s, 1, 0);
+  } else return;
+  // Whoever has met fewer than nine barriers, three at a time, meets the rest here, one by one.
+  int met = k == 2 || k == 6 ? 2 : k == 3 ? 1 + t % 3 : k == 4 ? 0 : 1;
+#pragma unroll 1
+  for (int n = met * 3; n < 9; n++) __syncthreads();
   out[i] = sum * 7 + s[t];
 }
 
@@ -129,6 +140,31 @@ extern "C" __global__ void chain(int *flags, int *out, int kind) {
   if (b + 1 < gridDim.x) got = waiters[kind](b + 1, flags + b + 1);
   if (threadIdx.x == 0) { __threadfence(); atomicExch(flags + b, got + 1 > b ? got + 1 : b); }
   out[b * blockDim.x + threadIdx.x] = got;
+}
+
+// Neighbours wait for each other, one in a function, the other in the kernel.
+typedef int (*Ping)(volatile int *);
+__device__ int ping(volatile int *f) {
+  f[0] = 1;
+  while (f[1] == 0) __threadfence();
+  f[0] = 2;
+  return f[1];
+}
+__device__ int pong(volatile int *f) { return f[0]; }
+__device__ Ping pings[2] = {ping, pong};
+extern "C" __global__ void neighbours(int *out, int kind) {
+  __shared__ volatile int flags[256];
+  int t = threadIdx.x, got;
+  flags[t] = 0;
+  __syncthreads();
+  if (t % 2 == 0) got = pings[kind](flags + t) * 10;
+  else {
+    while (flags[t - 1] == 0) __threadfence();
+    flags[t] = t;
+    while (flags[t - 1] == 1) __threadfence();
+    got = flags[t - 1];
+  }
+  out[blockIdx.x * blockDim.x + t] = got;
 }
 
 // A lock that is taken at every level of a recursion.
@@ -174,12 +210,12 @@ extern "C" __global__ void cluster_around(const int *in, int *out, int n) {
   out[i] = r;
 }
 
-// Only some threads call: the others never come.
+// The threads that call meet one barrier more than the others, which wait elsewhere then.
 extern "C" __global__ void stuck(int *out, const int *plan) {
   extern __shared__ int s[];
   s[threadIdx.x] = threadIdx.x;
+  __syncthreads();
   if (threadIdx.x < 40) out[threadIdx.x] = phases[plan[0]](s, 1);
-  __syncthreads();
-  __syncthreads();
+  else { __syncthreads(); asm volatile("bar.sync 1;"); }
   out[threadIdx.x] = s[threadIdx.x];
 }

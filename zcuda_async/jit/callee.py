@@ -32,8 +32,11 @@ _SCRATCH: Final = f"""
 
 
 def frame_helpers(count: int) -> str:
-    """Taking and giving back frames of `count` functions; the table begins with the pointer to what is free."""
-    table = -(-(count + 1) * 8 // 64) * 64
+    """Taking and giving back frames of `count` functions, and records of calls, which come last.
+
+    The table begins with the pointer to what is free.
+    """
+    table = -(-(count + 2) * 8 // 64) * 64
     return f"""
 define internal void @zcuda.frames.start(ptr %worker) noinline {{{_SCRATCH}
   call void @llvm.memset.p0.i64(ptr %table, i8 0, i64 {table}, i1 false)

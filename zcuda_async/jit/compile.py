@@ -166,7 +166,7 @@ def generate_ir(
     layout = kernel_layout(module, program.kernel)
     callees, waiting_functions = prepare_callees(program.functions, block[0] * block[1] * block[2], refuse)
     function, flow, waiting = _prepare(join_before_calls(program.kernel, waiting_functions), block)
-    waiting = waiting_of_all(function, waiting, callees, waiting_functions)
+    waiting = waiting_of_all(waiting, callees, waiting_functions)
     program = Program(function, tuple(callee.function for callee in callees))
     instructions = program.instructions
     needs_warps = waiting.counts_threads or any(

@@ -14,11 +14,12 @@ from typing import Final
 from zcuda_async.jit.cfg import EXIT, Block, is_warp_barrier
 from zcuda_async.jit.lower import lowering_of
 from zcuda_async.jit.lower.barrier import Barriers, state_field
+from zcuda_async.jit.lower.calls import Calls
 from zcuda_async.jit.lower.faults import DEADLOCK, raise_fault
 from zcuda_async.jit.lower.group import Group
 from zcuda_async.jit.lower.members import warp_bits
 from zcuda_async.jit.shapes import is_branch_uniform
-from zcuda_async.jit.sync import Waiting, is_block_wide
+from zcuda_async.jit.sync import CALLS_END, Waiting, is_block_wide
 from zcuda_async.ptx.ir import Instruction
 
 __all__ = ("GroupCode",)
@@ -46,7 +47,8 @@ class GroupCode:
         self.pending = group.analysis.pending
         self.blocks = group.analysis.flow.blocks
         self.suspends = suspends
-        group.suspends, group.suspend = suspends, self._suspend
+        group.suspends = suspends
+        self.calls = group.calls = Calls(group) if group.coroutines and suspends else None
         self.kind = group.vector("i1")
         # Blocks that may run with some lanes elsewhere have masks; the others only have a fast version.
         self.waiting = {block.index: self._slots() for block in self.blocks if self.pending.body[block.index]}
@@ -334,7 +336,9 @@ class GroupCode:
         builder.label(again)
         spins = self.group.any_of(behind) if behind else "false"
         sites = [(barriers.sites[block].barrier, self._load(own)) for block, own in slots.items()]
-        self._yield(spins, sites)
+        self._yield(spins, [site for site in sites if not site[0].has(CALLS_END)])
+        if self.calls is not None:
+            self.calls.go_on()
         through = self._let_through(barriers)
         moves = builder.op(f"or i1 {through}, {spins}") if behind else through
         builder.line(f"br i1 {moves}, label %{go}, label %{stop}")
@@ -371,8 +375,11 @@ class GroupCode:
         self.builder.line(f"br label %body.{target}" if direct else f"br label %after.{block.index}")
 
     def _leave(self, masks: Masks) -> None:
-        """Lanes come to the end of the kernel, and are waited for no more; at the end of a function they are."""
-        if self.barriers is not None and not self.group.is_function:
+        """Lanes come to the end: of the kernel, where they are waited for no more, or of a function."""
+        if self.group.is_function:
+            if self.calls is not None and masks is not None:
+                self.calls.leave(self.group, masks)
+        elif self.barriers is not None:
             self.barriers.leave(masks)
 
     def _emit_branch(self, block: Block) -> None:
@@ -433,6 +440,11 @@ class GroupCode:
             self._emit_warp_barrier(block, barrier)
             return
         together = self.is_fast or self.pending.is_together(block.index)
+        if barrier.has(CALLS_END):
+            if self.barriers is not None:
+                self.barriers.site(block.taken, barrier)
+            self._hold(block, _CTA)
+            return
         if self.barriers is None:
             if together:
                 self._suspend()
@@ -516,6 +528,8 @@ class GroupCode:
         report, go_on = builder.block_name("report"), builder.block_name("turn")
         builder.line(f"br i1 {builder.op(f'icmp ne i32 {stuck}, 0')}, label %{report}, label %{go_on}, !prof !10")
         builder.label(report)
+        if self.calls is not None:  # functions that lanes are in say where they wait, and return
+            self.calls.go_on()
         self._report(held)
         builder.line("br label %finish")
         builder.label(go_on)

@@ -38,7 +38,7 @@ _METADATA = """
 
 def needs_coroutines(waiting: Waiting, geometry: Geometry) -> bool:
     """Whether groups have to stop in the middle, for other groups or other blocks."""
-    always = waiting.spins or waiting.clusters or waiting.parts_ways
+    always = waiting.spins or waiting.clusters or waiting.calls
     return always or (waiting.has_barriers and geometry.groups > 1)
 
 

@@ -1,9 +1,10 @@
 """Functions that are called out of line and wait: for a barrier of their block, or in a spin loop.
 
-A function waits if its own body does, or one that it calls.  Where groups have to stop in the middle, such a function
-is a coroutine, as the group that calls it is: while it is suspended, so is its caller, with all its lanes.  Therefore
-lanes come to the call of such a function only when the others of their group can go no further without them: they
-have exited, wait at a barrier (where they are counted already) or in a spin loop, or call the same function.
+A function waits if its own body does, or one that it calls.  It is a coroutine then, as the group that calls it is.
+Behind the call is a pseudo-barrier: lanes wait there until their call has returned, while the others of their group
+go on, and when nobody can, the calls that have stopped get a turn whenever the group does.  So lanes may wait in
+several functions, and for each other.  In front of such calls lanes wait until no other can come to the call without
+them, so that one call is made for all of them, and not one for each.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from zcuda_async.jit.cfg import ControlFlow, build_control_flow, is_cta_barrier
 from zcuda_async.jit.inline import CALL
 from zcuda_async.jit.lower.group import Refuse
 from zcuda_async.jit.sync import (
+    CALLS_END,
     CLUSTER_BARRIER,
     Waiting,
     barrier_operands,
@@ -63,10 +65,17 @@ def join_before_calls(function: Function, waiting: Collection[str]) -> Function:
     for item in function.body:
         if isinstance(item, Instruction) and item.opcode == CALL and not _targets(item).isdisjoint(waiting):
             body.append(Instruction("bar", ("warp", "sync"), (), (_NOBODY,), item.span))
-        body.append(item)
+            body += [
+                item,
+                Instruction("barrier", (CALLS_END, "sync"), (), (_RETURN,), item.span),
+                _pause(item, len(body)),
+            ]
+        else:
+            body.append(item)
     return replace(function, body=tuple(body))
 
 
+_RETURN: Final = Symbol("return")
 _NOBODY: Final = Immediate(0)
 """A membermask: nobody in a spin loop is waited for, who may need what the function does."""
 
@@ -87,9 +96,12 @@ def _with_pauses(function: Function) -> Function:
     for item in function.body:
         body.append(item)
         if isinstance(item, Instruction) and is_cta_barrier(item):
-            unused = Register(f"pause~{len(body)}", "b32")
-            body.append(Instruction("mov", (), ("b32",), (unused, Immediate(0)), item.span))
+            body.append(_pause(item, len(body)))
     return replace(function, body=tuple(body))
+
+
+def _pause(at: Instruction, number: int) -> Instruction:
+    return Instruction("mov", (), ("b32",), (Register(f"pause~{number}", "b32"), Immediate(0)), at.span)
 
 
 def _check(function: Function, refuse: Refuse) -> None:
@@ -130,19 +142,17 @@ def _targets(call: Instruction) -> set[str]:
     return {symbol.name for symbol in names.elements if isinstance(symbol, Symbol)}
 
 
-def waiting_of_all(kernel: Function, own: Waiting, callees: Sequence[Callee], waiting: Collection[str]) -> Waiting:
+def waiting_of_all(own: Waiting, callees: Sequence[Callee], waiting: Collection[str]) -> Waiting:
     """How a kernel waits, in its own body and in what it calls; `waiting` are the functions that wait."""
     ways = [own, *(callee.waiting for callee in callees)]
     clusters = any(way.clusters for way in ways)
     if not waiting and clusters == own.clusters:
         return own
-    functions = [kernel, *(callee.function for callee in callees)]
-    calls = (item for f in functions for item in f.body if isinstance(item, Instruction) and item.opcode == CALL)
     return replace(
         own,
         has_barriers=any(way.has_barriers for way in ways),
         counted=True,
         spins=any(way.spins for way in ways),
         clusters=clusters,
-        parts_ways=any(len(_targets(call)) > 1 and not _targets(call).isdisjoint(waiting) for call in calls),
+        calls=bool(waiting),
     )

@@ -33,6 +33,7 @@ from zcuda_async.ptx.ir import (
 )
 
 __all__ = (
+    "CALLS_END",
     "CLUSTER_BARRIER",
     "RESULT",
     "Waiting",
@@ -49,6 +50,9 @@ RESULT: Final = "bar.result"
 
 CLUSTER_BARRIER: Final = 16
 """Barriers 0 to 15 belong to a block, this one to a cluster."""
+
+CALLS_END: Final = "calls"
+"""Modifier of a pseudo-barrier behind calls of functions that wait: lanes wait there until theirs has returned."""
 
 Item = Instruction | Label
 
@@ -169,8 +173,8 @@ class Waiting:
     `has_barriers`: its blocks have barriers.  `counted`: they need the table of arrivals (several
     barriers, thread counts, votes), else passing one means that every group has come to it.
     `counts_threads`: some barrier names a number of threads.  `spins`: it has spin loops.  `clusters`: it
-    asks for its place in a cluster of blocks, or waits for them.  `parts_ways`: lanes of a group may be in different
-    functions that wait.
+    asks for its place in a cluster of blocks, or waits for them.  `calls`: it calls functions that wait
+    out of line.
     """
 
     has_barriers: bool
@@ -178,7 +182,7 @@ class Waiting:
     counts_threads: bool
     spins: bool
     clusters: bool = False
-    parts_ways: bool = False
+    calls: bool = False
 
     @property
     def needs_state(self) -> bool:
@@ -189,7 +193,7 @@ class Waiting:
 def ways_of_waiting(function: Function, *, spins: bool) -> Waiting:
     """Look at a function that `normalise_barriers` made."""
     items = [item for item in function.body if isinstance(item, Instruction)]
-    barriers = [item for item in items if is_cta_barrier(item) or _arrives(item)]
+    barriers = [item for item in items if (is_cta_barrier(item) or _arrives(item)) and not item.has(CALLS_END)]
     parts = [barrier_operands(item) for item in barriers]
     counts = any(count is not None for _, count, _ in parts)
     names = {name for name, _, _ in parts}

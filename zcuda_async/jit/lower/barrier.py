@@ -16,7 +16,7 @@ from zcuda_async.jit.blockstate import STATE_FIELDS, entry_offset, result_offset
 from zcuda_async.jit.builder import Type
 from zcuda_async.jit.lower.members import lane_mask, take_turns, warp_bits
 from zcuda_async.jit.shapes import UNIFORM, VARYING
-from zcuda_async.jit.sync import CLUSTER_BARRIER, RESULT, barrier_operands, is_block_wide
+from zcuda_async.jit.sync import CALLS_END, CLUSTER_BARRIER, RESULT, barrier_operands, is_block_wide
 from zcuda_async.ptx.ir import Guard, Immediate, Instruction, Register
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ class Barriers:
         if target not in self.sites:
             builder, parts = self.group.builder, range(self.group.parts)
             kind = str(self.group.vector("i32"))
-            if barrier.operands[0] == Immediate(CLUSTER_BARRIER):
+            if barrier.has(CALLS_END):
+                self.sites[target] = Site(barrier, "", (), ())
+            elif barrier.operands[0] == Immediate(CLUSTER_BARRIER):
                 self.sites[target] = Site(barrier, self._cluster_slot(), (), ())
             elif is_block_wide(barrier):
                 self.sites[target] = Site(barrier, builder.alloca("i32", 4), (), ())
@@ -228,6 +230,8 @@ class Barriers:
         """Of the lanes in `waiting` (masks by part), those whose barrier has opened."""
         builder, kind = self.group.builder, self.group.vector("i32")
         truth = self.group.vector("i1")
+        if site.barrier.has(CALLS_END):
+            return self.group.calls.returned(waiting) if self.group.calls is not None else list(waiting)
         if site.generation:
             everyone = builder.splat(truth, self.is_open(site))
             return [self.group.both(everyone, mask) for mask in waiting]

@@ -11,10 +11,10 @@ function that some lane calls.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.abi import WORKER_FIELDS
-from zcuda_async.jit.blockstate import STATE_FIELDS
 from zcuda_async.jit.builder import Builder
 from zcuda_async.jit.inline import CALL
 from zcuda_async.jit.lower.faults import STACK_ERROR, raise_fault
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from zcuda_async.jit.lower.group import Group
     from zcuda_async.ptx.ir import Instruction
 
-__all__ = ("CALLS", "function_name", "function_parameters", "stack_check")
+__all__ = ("CALLS", "Calls", "function_name", "function_parameters", "stack_check")
 
 _INVALID_PC: Final = 718
 """cudaErrorInvalidPc: a call through a pointer that points to no function."""
@@ -49,7 +49,7 @@ def function_name(name: str) -> str:
 def function_parameters(group: Group) -> str:
     """The parameters of a function for a group."""
     masks = ", ".join(f"i{group.lanes} %mask.{part}" for part in range(group.parts))
-    return f"{_PLACE}, {_FRAMES}, i64 %area, i64 %area.stride, {masks}"
+    return f"{_PLACE}, {_FRAMES}, i64 %area, i64 %area.stride, ptr %inside, {masks}"
 
 
 def stack_check(group: Group, line: int, *, has_frame: bool) -> list[str]:
@@ -121,10 +121,8 @@ def call(group: Group, instruction: Instruction) -> None:
         mask = group.active(instruction, part)
         masks.append("-1" if mask is None else group.mask_bits(mask))
     names = [function.name for function in functions.elements if isinstance(function, Symbol)]
-    running = _Running(group, [name for name in names if name in group.coroutines])
     if isinstance(target, Symbol):
-        _emit(group, names[0], head, masks, running)
-        running.finish()
+        _emit(group, names[0], head, masks, instruction.span.site)
         return
     assert isinstance(target, Register)
     kind = group.vector("i64")
@@ -159,95 +157,131 @@ def call(group: Group, instruction: Instruction) -> None:
     builder.line(f"switch i64 {chosen}, label %{invalid} [{cases}]")
     for name, label in zip(names, labels, strict=True):
         builder.label(label)
-        _emit(group, name, head, own_masks, running)
+        _emit(group, name, head, own_masks, instruction.span.site)
         builder.line(f"br label %{again}")
     builder.label(invalid)
     raise_fault(builder, _INVALID_PC, instruction.span.site)
     builder.line(f"br label %{again}")
     builder.label(done)
-    running.finish()
 
 
-def _emit(group: Group, name: str, head: str, masks: list[str], running: _Running) -> None:
-    passed = ", ".join(f"i{group.lanes} {mask}" for mask in masks)
+def _emit(group: Group, name: str, head: str, masks: list[str], site: int) -> None:
     if name in group.coroutines:
-        running.start(name, f"call ptr {function_name(name)}({head}, {passed})")
+        assert group.calls is not None
+        group.calls.start(name, head, masks, site)
     else:
-        group.builder.line(f"call void {function_name(name)}({head}, {passed})")
+        passed = ", ".join(f"i{group.lanes} {mask}" for mask in masks)
+        group.builder.line(f"call void {function_name(name)}({head}, ptr null, {passed})")
 
 
-class _Running:
-    """The functions that one call has started and that may stop in the middle: the group stops as often as they do.
+_RECORD: Final = {"next": 0, "handle": 8, "number": 16, "masks": 24}
+"""A call that has stopped in the middle: where that of the list's next one is, the function's handle and number, and
+the lanes that have not returned, 16 bits for each part."""
+_RECORD_SIZE: Final = 64
 
-    Through a pointer lanes may call several, which may wait for each other: they take turns.
-    """
 
-    def __init__(self, group: Group, names: list[str]) -> None:
+class Calls:
+    """The calls that lanes of a group are in, of functions that wait: they go on when the group gets its turn."""
+
+    def __init__(self, group: Group) -> None:
         self.group = group
-        self.handles = {name: group.builder.alloca("ptr", 8) for name in names}
-        for slot in self.handles.values():
-            group.builder.line(f"store ptr null, ptr {slot}")
+        builder = group.builder
+        self._first = builder.alloca("ptr", 8)
+        builder.entry_stores.append(f"store ptr null, ptr {self._first}")
+        self._inside = [builder.alloca(f"i{group.lanes}", 4) for _ in range(group.parts)]
+        builder.entry_stores += [f"store i{group.lanes} 0, ptr {slot}" for slot in self._inside]
 
-    def start(self, name: str, call: str) -> None:
-        """Run a function up to where it first stops."""
-        handle = self.group.builder.op(call)
-        self.group.builder.line(f"store ptr {handle}, ptr {self.handles[name]}")
+    def _field(self, record: str, name: str, offset: int = 0) -> str:
+        return self.group.builder.op(f"getelementptr i8, ptr {record}, i64 {_RECORD[name] + offset}")
 
-    def finish(self) -> None:
-        """Let them go on until all have returned; if nobody ever can, the group ends too."""
-        if not self.handles:
-            return
-        builder = self.group.builder
-        again, stopped, returned, go_on = (
-            builder.block_name(hint) for hint in ("again", "stopped", "over", "returned")
-        )
-        builder.line(f"br label %{again}")
-        builder.label(again)
-        left = "false"
-        for name, slot in self.handles.items():
-            left = builder.op(f"or i1 {left}, {self._is_left(self.group.coroutines[name], slot)}")
-        builder.line(f"br i1 {left}, label %{stopped}, label %{returned}")
-        builder.label(stopped)
-        self.group.suspend()
-        for slot in self.handles.values():
-            self._resume(slot)
-        builder.line(f"br label %{again}")
-        builder.label(returned)
-        at = builder.op(f"getelementptr i8, ptr %state, i64 {STATE_FIELDS['deadlock'][0]}")
-        stuck = builder.op(f"icmp ne i32 {builder.op(f'load volatile i32, ptr {at}')}, 0")
-        builder.line(f"br i1 {stuck}, label %finish, label %{go_on}, !prof !10")
-        builder.label(go_on)
+    def _is_done(self, handle: str) -> str:
+        return self.group.builder.call("i1", "llvm.coro.done", [("ptr", handle)])
 
-    def _is_left(self, number: int, slot: str) -> str:
-        """Whether a function still runs, as i1; one that has returned gives its frame back."""
-        builder = self.group.builder
-        runs, ended, nothing, known = (builder.block_name(hint) for hint in ("runs", "ended", "nothing", "known"))
-        result = builder.alloca("i1", 1)
-        handle = builder.op(f"load ptr, ptr {slot}")
-        builder.line(f"store i1 false, ptr {result}")
-        builder.line(f"br i1 {builder.op(f'icmp eq ptr {handle}, null')}, label %{known}, label %{nothing}")
-        builder.label(nothing)
-        is_done = builder.call("i1", "llvm.coro.done", [("ptr", handle)])
-        builder.line(f"br i1 {is_done}, label %{ended}, label %{runs}")
+    def _give(self, number: str, frame: str) -> None:
+        self.group.builder.line(f"call void @zcuda.frame.give(ptr %worker, i64 {number}, ptr {frame})")
+
+    def start(self, name: str, head: str, masks: list[str], site: int) -> None:
+        """Run a function up to where it first stops; if it does, note it down."""
+        builder, lanes = self.group.builder, self.group.lanes
+        number = str(self.group.coroutines[name])
+        ended, stopped, known = (builder.block_name(hint) for hint in ("ended", "stopped", "known"))
+        wanted = f"ptr %worker, i64 {len(self.group.coroutines)}, i64 {_RECORD_SIZE}, i64 {site}"
+        record = builder.op(f"call ptr @zcuda.frame.take({wanted})")
+        for part, mask in enumerate(masks):
+            builder.line(f"store i{lanes} {mask}, ptr {self._field(record, 'masks', 2 * part)}")
+        passed = ", ".join(f"i{lanes} {mask}" for mask in masks)
+        inside = self._field(record, "masks")
+        handle = builder.op(f"call ptr {function_name(name)}({head}, ptr {inside}, {passed})")
+        builder.line(f"br i1 {self._is_done(handle)}, label %{ended}, label %{stopped}")
         builder.label(ended)
-        builder.line(f"call void @zcuda.frame.give(ptr %worker, i64 {number}, ptr {handle})")
-        builder.line(f"store ptr null, ptr {slot}")
+        self._give(number, handle)
+        self._give(str(len(self.group.coroutines)), record)
         builder.line(f"br label %{known}")
-        builder.label(runs)
-        builder.line(f"store i1 true, ptr {result}")
+        builder.label(stopped)
+        following = builder.op(f"load ptr, ptr {self._first}")
+        for field, value in (("next", f"ptr {following}"), ("handle", f"ptr {handle}"), ("number", f"i64 {number}")):
+            builder.line(f"store {value}, ptr {self._field(record, field)}")
+        self._count_in(record)
+        builder.line(f"store ptr {record}, ptr {self._first}")
         builder.line(f"br label %{known}")
         builder.label(known)
-        return builder.op(f"load i1, ptr {result}")
 
-    def _resume(self, slot: str) -> None:
-        builder = self.group.builder
-        some, none = builder.block_name("some"), builder.block_name("none")
-        handle = builder.op(f"load ptr, ptr {slot}")
-        builder.line(f"br i1 {builder.op(f'icmp eq ptr {handle}, null')}, label %{none}, label %{some}")
+    def _count_in(self, record: str) -> None:
+        """The lanes of a call that have not returned are inside."""
+        builder, kind = self.group.builder, f"i{self.group.lanes}"
+        for part, slot in enumerate(self._inside):
+            mask = builder.op(f"load {kind}, ptr {self._field(record, 'masks', 2 * part)}")
+            inside = builder.op(f"or {kind} {builder.op(f'load {kind}, ptr {slot}')}, {mask}")
+            builder.line(f"store {kind} {inside}, ptr {slot}")
+
+    def go_on(self) -> None:
+        """Let every call go on to where it stops next, or returns."""
+        builder, lanes = self.group.builder, self.group.lanes
+        again, some, ended, stopped, over = (
+            builder.block_name(hint) for hint in ("again", "some", "ended", "stopped", "over")
+        )
+        for slot in self._inside:
+            builder.line(f"store i{lanes} 0, ptr {slot}")
+        place = builder.alloca("ptr", 8)  # where the list goes on: at first the group's own variable, then a record
+        builder.line(f"store ptr {self._first}, ptr {place}")
+        builder.line(f"br label %{again}")
+        builder.label(again)
+        at = builder.op(f"load ptr, ptr {place}")
+        record = builder.op(f"load ptr, ptr {at}")
+        builder.line(f"br i1 {builder.op(f'icmp eq ptr {record}, null')}, label %{over}, label %{some}")
         builder.label(some)
+        handle = builder.op(f"load ptr, ptr {self._field(record, 'handle')}")
         builder.call("void", "llvm.coro.resume", [("ptr", handle)])
-        builder.line(f"br label %{none}")
-        builder.label(none)
+        builder.line(f"br i1 {self._is_done(handle)}, label %{ended}, label %{stopped}")
+        builder.label(stopped)
+        self._count_in(record)
+        builder.line(f"store ptr {record}, ptr {place}")
+        builder.line(f"br label %{again}")
+        builder.label(ended)
+        builder.line(f"store ptr {builder.op(f'load ptr, ptr {record}')}, ptr {at}")
+        self._give(builder.op(f"load i64, ptr {self._field(record, 'number')}"), handle)
+        self._give(str(len(self.group.coroutines)), record)
+        builder.line(f"br label %{again}")
+        builder.label(over)
+
+    @staticmethod
+    def leave(group: Group, masks: Sequence[str]) -> None:
+        """In a function that waits: lanes return, and need not wait for the others of their call."""
+        builder, kind = group.builder, f"i{group.lanes}"
+        for part, mask in enumerate(masks):
+            at = builder.op(f"getelementptr i8, ptr %inside, i64 {2 * part}")
+            rest = builder.op(f"xor {kind} {group.mask_bits(mask)}, -1")
+            inside = builder.op(f"and {kind} {builder.op(f'load {kind}, ptr {at}')}, {rest}")
+            builder.line(f"store {kind} {inside}, ptr {at}")
+
+    def returned(self, waiting: Sequence[str]) -> list[str]:
+        """Of the lanes in `waiting` (masks by part), those that are in no call."""
+        builder, kind, found = self.group.builder, self.group.vector("i1"), []
+        for slot, mask in zip(self._inside, waiting, strict=True):
+            inside = builder.op(f"load i{self.group.lanes}, ptr {slot}")
+            outside = builder.op(f"xor i{self.group.lanes} {inside}, -1")
+            found.append(self.group.both(mask, builder.op(f"bitcast i{self.group.lanes} {outside} to {kind}")))
+        return found
 
 
 CALLS: Final[dict[str, Lowering]] = {CALL: call}

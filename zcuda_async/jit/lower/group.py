@@ -31,6 +31,7 @@ from zcuda_async.ptx.ir import (
 
 if TYPE_CHECKING:
     from zcuda_async.jit.lower.barrier import Barriers
+    from zcuda_async.jit.lower.calls import Calls
 
 __all__ = ("Group", "Refuse", "Target")
 
@@ -83,9 +84,9 @@ class Group:
         """The functions called out of line that wait for other threads, numbered (see `outofline`)."""
         self.coroutines: dict[str, int] = {}
         """Those of them that are coroutines: all, where groups stop in the middle, else none."""
+        self.calls: Calls | None = None
+        """Those that lanes are in, where there are coroutines."""
         self.suspends = False
-        self.suspend: Callable[[], None] = lambda: None
-        """Emits a stop in the middle of the group's code, for others of its block; set by `control.GroupCode`."""
         self.slots: dict[tuple[str, int], str] = {}
         self.current: dict[tuple[str, int], str] = {}
         self.masks: list[str] | None = None
