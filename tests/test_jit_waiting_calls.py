@@ -84,6 +84,18 @@ def test_threads_meet_in_different_functions(block: int) -> None:
     agree("apart", block, [[values, np.zeros_like(values), which.astype(np.int32)] for which in choices])
 
 
+@pytest.mark.parametrize("gone", [128, 31, 100])
+def test_teams_of_warps_meet_in_functions(gone: int) -> None:
+    """At barriers of their own, for a number of threads; one thread may have exited."""
+    values = numbers(gone, 2, 128)
+    [[_, got]] = agree("teams", 128, [[values, np.zeros_like(values), gone]], grid=2)
+    t = np.arange(128)
+    other = t ^ 32
+    want = values[:, other] * 100 + np.where(t < 64, values[:, t ^ 1], values[:, t] * 2) + t // 64
+    alive = (t != gone) & (other != gone) & (t ^ 1 != gone)
+    np.testing.assert_array_equal(got[:, alive], want[:, alive])
+
+
 @pytest.mark.parametrize("block", [24, 70])
 def test_local_memory_of_functions_that_wait(block: int) -> None:
     values = numbers(block + 1, 4, block)
@@ -159,24 +171,9 @@ async def test_a_barrier_in_a_function_that_cannot_open_is_a_deadlock(block: int
         await device.reset()
 
 
-HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
-WHERE = "in a recursive function, or one called through a pointer,"
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("bar.sync 1, 64;", f"bar: a barrier that names a number of threads, {WHERE} is not supported"),
-        ("bar.arrive 1, 64;", f"bar: a barrier that names a number of threads, {WHERE} is not supported"),
-        ("mov.u32 %r1, %tid.x; bar.sync %r1;", f"bar: a barrier whose number is computed, {WHERE} is not supported"),
-        (
-            "barrier.cluster.wait;",
-            f"barrier: a wait for the cluster's barrier, {WHERE} that does not arrive there, is not supported",
-        ),
-    ],
-)
-def test_other_barriers_are_refused(body: str, message: str) -> None:
-    text = f".func f() {{ .reg .b32 %r<2>; {body} call f, (); ret; }}\n.visible .entry k() {{ call f, (); ret; }}\n"
-    with pytest.raises(PtxError) as info:
-        compile_kernel(HEAD + text, "r.ptx", "k", (128, 1, 1))
-    assert f"error: {message}\n" in str(info.value)
+def test_a_wait_for_the_cluster_that_arrived_elsewhere_is_refused() -> None:
+    head = ".version 8.0\n.target sm_90\n.address_size 64\n"
+    text = ".func f() { barrier.cluster.wait; call f, (); ret; }\n.visible .entry k() { call f, (); ret; }\n"
+    where = "in a function that is recursive, or called through a pointer, and does not arrive there,"
+    with pytest.raises(PtxError, match=f"error: barrier: a wait for the cluster's barrier {where} is not supported"):
+        compile_kernel(head + text, "r.ptx", "k", (128, 1, 1))

@@ -233,8 +233,10 @@ class _BlockRun:
         """Open barrier `name` if everyone is there: the number it names, or all that have not exited."""
         threads = self.block.threads
         waits = [(t, t.waiting) for t in threads if isinstance(t.waiting, AtBarrier) and t.waiting.name == name]
-        arrived = len(waits) + self.block.arrivals.get(name, 0)
-        wanted = max(wait.count for _, wait in waits) or sum(not thread.has_exited for thread in threads)
+        here = [thread for thread, _ in waits] + self.block.arrivals.get(name, [])
+        count = max(wait.count for _, wait in waits)
+        arrived = len(here) + (self._gone_with(here) if count else 0)
+        wanted = count or sum(not thread.has_exited for thread in threads)
         if arrived < wanted:
             return False
         self.block.arrivals.pop(name, None)
@@ -244,6 +246,12 @@ class _BlockRun:
                 wait.finish(thread, votes)
             thread.waiting = None
         return True
+
+    def _gone_with(self, here: list[Thread]) -> int:
+        """How many lanes the warps of some threads lack: a number of threads counts those that have exited too."""
+        warps = {thread.index // WARP for thread in here}
+        fellows = (thread for thread in self.block.threads if thread.index // WARP in warps)
+        return len(warps) * WARP - sum(not thread.has_exited or thread in here for thread in fellows)
 
     def _release_warp(self, start: int) -> bool:
         """Do the exchanges of one warp that all their members have come to."""

@@ -324,8 +324,7 @@ def _barrier_step(instruction: Instruction, place: int, labels: Mapping[str, int
     def step(thread: Thread) -> Wait | None:
         number_of, at = (count(thread) if count else 0), name(thread)
         if instruction.has("arrive"):
-            arrivals = thread.block.arrivals
-            arrivals[at] = arrivals.get(at, 0) + 1
+            thread.block.arrivals.setdefault(at, []).append(thread)
             return None
         return AtBarrier(at, number_of, bool(vote(thread)) if vote else False, finish)
 

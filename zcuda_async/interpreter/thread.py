@@ -129,7 +129,7 @@ class Cluster:
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """A thread block; `arrivals` counts the threads that went through ``bar.arrive``, by barrier.
+    """A thread block; `arrivals` are the threads that went through ``bar.arrive``, by barrier.
 
     `shared_base` is where its shared memory begins in the addresses of the cluster's.
     """
@@ -141,7 +141,7 @@ class Block:
     rank: int = 0
     shared_base: int = 0
     threads: list[Thread] = field(default_factory=list)
-    arrivals: dict[int, int] = field(default_factory=dict)
+    arrivals: dict[int, list[Thread]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,8 +164,9 @@ def generate_ir(
     called = tuple(expand_copies(expand_allocations(function)) for function in program.functions)
     program = Program(expand_allocations(program.kernel), called)
     layout = kernel_layout(module, program.kernel)
-    callees, waiting_functions = prepare_callees(program.functions, block[0] * block[1] * block[2], refuse)
-    function, flow, waiting = _prepare(join_before_calls(program.kernel, waiting_functions), block)
+    everyone = _threads_of_all(program, block)
+    callees, waiting_functions = prepare_callees(program.functions, everyone, refuse)
+    function, flow, waiting = _prepare(join_before_calls(program.kernel, waiting_functions), everyone)
     waiting = waiting_of_all(waiting, callees, waiting_functions)
     program = Program(function, tuple(callee.function for callee in callees))
     instructions = program.instructions
@@ -195,9 +196,15 @@ def _function_group(module: Module, callee: Callee, kernel: Group) -> Group:
     return Group(analysis, layout, kernel.target, kernel.read_names, kernel.refuse)
 
 
-def _prepare(function: Function, block: tuple[int, int, int]) -> tuple[Function, ControlFlow, Waiting]:
+def _threads_of_all(program: Program, block: tuple[int, int, int]) -> int:
+    """How many threads a barrier names that waits for all; 0 if threads may arrive, and exit before it opens."""
+    arrives = any(item.opcode in ("bar", "barrier") and item.has("arrive") for item in program.instructions)
+    return 0 if arrives else block[0] * block[1] * block[2]
+
+
+def _prepare(function: Function, everyone: int) -> tuple[Function, ControlFlow, Waiting]:
     """Barriers in their one form, and the control flow with its spin loops."""
-    function = normalise_barriers(expand_copies(function), block[0] * block[1] * block[2])
+    function = normalise_barriers(expand_copies(function), everyone)
     function = split_definitions(function)
     flow = build_control_flow(function)
     spins = find_spins(function, flow)

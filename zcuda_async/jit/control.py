@@ -39,9 +39,7 @@ class GroupCode:
         self.group = group
         self.spins = group.analysis.flow.spins
         self.barriers = group.barriers = (
-            Barriers(group, counts_threads=waiting.counts_threads and not group.is_function)
-            if waiting.needs_state
-            else None
+            Barriers(group, counts_threads=waiting.counts_threads) if waiting.needs_state else None
         )
         self.builder = group.builder
         self.pending = group.analysis.pending

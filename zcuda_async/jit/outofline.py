@@ -20,9 +20,7 @@ from zcuda_async.jit.sync import (
     CALLS_END,
     CLUSTER_BARRIER,
     Waiting,
-    barrier_operands,
     find_spins,
-    is_block_wide,
     join_before_exchanges,
     normalise_barriers,
     ways_of_waiting,
@@ -50,7 +48,7 @@ def prepare_callees(functions: Sequence[Function], threads: int, refuse: Refuse)
     """Put barriers into their one form, and find spin loops; also the functions that wait, numbered.
 
     Raises:
-        PtxError: A barrier names a number of threads, or is not known by its number.
+        PtxError: A function waits for its cluster without having arrived.
     """
     normal = [_with_pauses(normalise_barriers(function, threads)) for function in functions]
     for function in normal:
@@ -105,19 +103,11 @@ def _pause(at: Instruction, number: int) -> Instruction:
 
 
 def _check(function: Function, refuse: Refuse) -> None:
-    barriers = [item for item in function.body if isinstance(item, Instruction) and item.opcode in ("bar", "barrier")]
+    barriers = (item for item in function.body if isinstance(item, Instruction) and item.opcode in ("bar", "barrier"))
     cluster = [item for item in barriers if item.operands and item.operands[0] == Immediate(CLUSTER_BARRIER)]
-    where = "a recursive function, or one called through a pointer,"
-    for item in barriers:
-        if not item.has("warp") and not is_block_wide(item):
-            _, count, _ = barrier_operands(item)
-            what = "whose number is computed" if count is None else "that names a number of threads"
-            raise refuse(item, f"a barrier {what}, in {where} is not supported")
     if cluster and all(item.has("cluster") for item in cluster):
-        raise refuse(cluster[0], f"a wait for the cluster's barrier, in {where} that does not arrive there, {_NOT}")
-
-
-_NOT = "is not supported"
+        where = "in a function that is recursive, or called through a pointer, and does not arrive there,"
+        raise refuse(cluster[0], f"a wait for the cluster's barrier {where} is not supported")
 
 
 def _find_waiting(callees: Sequence[Callee]) -> dict[str, int]:
@@ -152,6 +142,7 @@ def waiting_of_all(own: Waiting, callees: Sequence[Callee], waiting: Collection[
         own,
         has_barriers=any(way.has_barriers for way in ways),
         counted=True,
+        counts_threads=any(way.counts_threads for way in ways),
         spins=any(way.spins for way in ways),
         clusters=clusters,
         calls=bool(waiting),

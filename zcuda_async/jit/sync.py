@@ -113,7 +113,7 @@ def normalise_barriers(function: Function, threads: int) -> Function:
 
     Args:
         function: A kernel whose calls have been expanded.
-        threads: Threads of a block: a count of that many warps is the same as none.
+        threads: Threads of a block, if a count of that many warps is the same as none, else 0.
     """
     constants = _Constants(function)
     body: list[Item] = []
@@ -154,7 +154,7 @@ def _one_barrier(item: Instruction, constants: _Constants, threads: int) -> Iter
     destination = operands.pop(0) if reduces else None
     predicate = [operands.pop()] if reduces else []
     name, *count = operands
-    if count == [Immediate(-(-threads // 32) * 32)]:
+    if threads and count == [Immediate(-(-threads // 32) * 32)]:
         count = []
     kept = tuple(part for part in item.modifiers if part not in ("red", "popc", "and", "or", "sync"))
     negated = (len(count) + 1,) if item.negated_operands else ()

@@ -55,9 +55,14 @@ class Barriers:
     def __init__(self, group: Group, *, counts_threads: bool) -> None:
         self.group = group
         self.sites: dict[int, Site] = {}
-        kind = group.vector("i1")
         self._cluster_generation = ""
-        self._alive = [group.builder.alloca(str(kind)) for _ in range(group.parts)] if counts_threads else []
+        self.alive = "null"
+        """Where the lanes are noted that have not exited, for functions that are called out of line."""
+        self._alive: list[str] = []
+        if counts_threads:
+            self.alive = "%alive" if group.is_function else group.builder.alloca(f"[{group.parts} x i64]", 8)
+            places = (f"getelementptr i64, ptr {self.alive}, i64 {part}" for part in range(group.parts))
+            self._alive = [group.builder.hoist(place) for place in places]
 
     def start(self, threads: Masks) -> None:
         """On entry: the lanes that are threads."""

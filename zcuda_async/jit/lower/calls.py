@@ -37,8 +37,8 @@ _NATIVE_STACK: Final = 4 << 20
 _PLACE: Final = "ptr %launch, ptr %worker, i32 %first, i32 %ctaid.x, i32 %ctaid.y, i32 %ctaid.z"
 
 
-_FRAMES: Final = "ptr %state, i64 %floor, i64 %stack, i64 %room, i64 %outer"
-"""The block's state; ends of both stacks; bytes that the thread's stack has left; the kernel's local memory."""
+_FRAMES: Final = "ptr %state, ptr %alive, i64 %floor, i64 %stack, i64 %room, i64 %outer"
+"""The block's state; `Barriers.alive`; ends of both stacks; what is left of the thread's; the kernel's local memory."""
 
 
 def function_name(name: str) -> str:
@@ -90,14 +90,14 @@ def _frames(group: Group) -> str:
     builder = group.builder
     if group.is_function:
         stack = "%stack" if group.suspends else builder.op(f"add i64 %stack, {_frame_size(group)}")
-        return f"ptr %state, i64 %floor, i64 {stack}, i64 %room.left, i64 %outer"
-    state = "%state" if group.barriers is not None else "null"
+        return f"ptr %state, ptr %alive, i64 %floor, i64 {stack}, i64 %room.left, i64 %outer"
+    state, alive = ("%state", group.barriers.alive) if group.barriers is not None else ("null", "null")
     half = builder.op(f"lshr i64 {worker_field(group, 'scratch_size')}, 1")  # below are the groups' own frames
     aligned = builder.op(f"and i64 {half}, -64")
     stack = builder.op(f"add i64 {worker_field(group, 'scratch')}, {aligned}")
     outer = builder.op("ptrtoint ptr %local to i64") if group.layout.local_size else "0"
     room = launch_field(group, "stack_bytes")
-    return f"ptr {state}, i64 {_native_floor(group)}, i64 {stack}, i64 {room}, i64 {outer}"
+    return f"ptr {state}, ptr {alive}, i64 {_native_floor(group)}, i64 {stack}, i64 {room}, i64 {outer}"
 
 
 def _native_floor(group: Group) -> str:
