@@ -117,6 +117,26 @@ extern "C" __global__ void place(unsigned *out) {
   c.sync();
 }
 
+// Some threads arrive and exit; the others wait for all that have not.
+extern "C" __global__ void arrive_and_exit(const int *in, int *out) {
+  __shared__ int kept[64];
+  cg::cluster_group c = cg::this_cluster();
+  unsigned rank = c.block_rank(), n = c.num_blocks(), t = threadIdx.x;
+  asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+  if (t % 3 == 0) {
+    c.map_shared_rank(kept, (rank + 1) % n)[t] = in[block_number() * blockDim.x + t];
+    asm volatile("barrier.cluster.arrive;" ::: "memory");
+    return;
+  }
+  for (int i = 0; i < (rank + 1) % n; i++) __syncwarp(__activemask());  // not all at once
+  if (t % 3 == 1) __syncthreads();
+  c.map_shared_rank(kept, (rank + 1) % n)[t] = in[block_number() * blockDim.x + t] * 2;
+  if (t % 3 == 2) __syncthreads();
+  asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+  int got = kept[t] + kept[t / 3 * 3];
+  out[block_number() * blockDim.x + t] = got;
+}
+
 // Threads that have exited are not waited for.
 extern "C" __global__ void leave_early(const int *in, int *out) {
   __shared__ int kept[64];

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zcuda_async.jit.blockstate import STATE_FIELDS, entry_offset, result_offset
+from zcuda_async.jit.blockstate import ENTRY_FIELDS, STATE_FIELDS, entry_offset, result_offset
 from zcuda_async.jit.builder import Type
 from zcuda_async.jit.lower.members import lane_mask, take_turns, warp_bits
 from zcuda_async.jit.shapes import UNIFORM, VARYING
@@ -59,10 +59,39 @@ class Barriers:
         self.alive = "null"
         """Where the lanes are noted that have not exited, for functions that are called out of line."""
         self._alive: list[str] = []
+        self._arrived = self._arrival_slots() if group.in_cluster and not group.is_function else []
         if counts_threads:
             self.alive = "%alive" if group.is_function else group.builder.alloca(f"[{group.parts} x i64]", 8)
             places = (f"getelementptr i64, ptr {self.alive}, i64 {part}" for part in range(group.parts))
             self._alive = [group.builder.hoist(place) for place in places]
+
+    def _arrival_slots(self) -> list[str]:
+        """The generation of the cluster's barrier that each lane has arrived at, until it waits there; else -1."""
+        builder, kind = self.group.builder, self.group.vector("i32")
+        slots = [builder.alloca(str(kind)) for _ in range(self.group.parts)]
+        builder.entry_stores += [f"store {kind} {kind.const(-1)}, ptr {slot}" for slot in slots]
+        return slots
+
+    def _note_arrival(self, masks: Masks, generation: str) -> None:
+        builder, kind = self.group.builder, self.group.vector("i32")
+        for part, slot in enumerate(self._arrived):
+            value = builder.splat(kind, generation)
+            if masks is not None:
+                value = builder.select(kind, masks[part], value, builder.op(f"load {kind}, ptr {slot}"))
+            builder.line(f"store {kind} {value}, ptr {slot}")
+
+    def _take_back(self, masks: Masks) -> None:
+        """Lanes that exit after they have arrived at the cluster's barrier, and before it opens: one less is wanted."""
+        builder, kind = self.group.builder, self.group.vector("i32")
+        entry = builder.op(f"getelementptr i8, ptr {self._leader()}, i64 {entry_offset(CLUSTER_BARRIER)}")
+        now = builder.splat(kind, builder.op(f"load i32, ptr {entry}"))
+        found = []
+        for part, slot in enumerate(self._arrived):
+            same = builder.compare("icmp eq", kind, builder.op(f"load {kind}, ptr {slot}"), now)
+            found.append(same if masks is None else self.group.both(masks[part], same))
+        at = builder.op(f"getelementptr i8, ptr {entry}, i64 {ENTRY_FIELDS['arrived']}")
+        rest = builder.op(f"sub i32 {builder.op(f'load i32, ptr {at}')}, {self._bits_set(found)}")
+        builder.line(f"store i32 {rest}, ptr {at}")
 
     def start(self, threads: Masks) -> None:
         """On entry: the lanes that are threads."""
@@ -105,6 +134,7 @@ class Barriers:
             return
         assert isinstance(name, Immediate)
         if barrier.has("cluster"):
+            self._note_arrival(masks, "-1")
             return  # a wait, whose arrival was an instruction of its own
         n = self._count(masks)
         trues, falses = self._votes(barrier, vote, masks, n)
@@ -113,6 +143,7 @@ class Barriers:
             builder.line(f"store i32 {generation}, ptr {site.generation}")
         elif name.value == CLUSTER_BARRIER:
             builder.line(f"store i32 {generation}, ptr {self._cluster_slot()}")
+            self._note_arrival(masks, generation)
 
     def _call_arrive(self, name: str, count: str, n: str, trues: str, falses: str) -> str:
         builder = self.group.builder
@@ -262,6 +293,8 @@ class Barriers:
     def leave(self, masks: Masks) -> None:
         """Lanes exit: nobody waits for them any more."""
         builder, kind = self.group.builder, self.group.vector("i1")
+        if self._arrived:
+            self._take_back(masks)
         builder.line(f"call void @zcuda.leave(ptr %state, i32 {self._count(masks)})")
         for part, slot in enumerate(self._alive):
             inverse = builder.binary("xor", kind, masks[part], kind.const(1)) if masks is not None else kind.const(0)
