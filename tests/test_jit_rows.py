@@ -88,3 +88,85 @@ def test_a_loop_that_lanes_leave_at_different_times() -> None:
         ld.global.u32 %r13, [%d12]; mad.lo.u32 %r10, %r10, 3, %r13; add.u32 %r11, %r11, 64; bra LONG;
         PAST: cvt.u64.u32 %d10, %r10;"""
     check(Case(kernel(body), [VALUES, np.zeros(64, np.uint64)], block=(64, 1, 1)))
+
+
+PLACES = {
+    "exclusive or": "xor.b32 %r11, %r6, 5;",
+    "backward": "not.b32 %r11, %r6; and.b32 %r11, %r11, 63;",
+    "interleaved": "shl.b32 %r11, %r6, 1; and.b32 %r12, %r6, 3; sub.u32 %r11, %r11, %r12; and.b32 %r11, %r11, 127;",
+    "across the edge of a window": "add.u32 %r11, %r6, 7; xor.b32 %r11, %r11, 1; and.b32 %r11, %r11, 127;",
+    "far apart": "mul.lo.u32 %r11, %r6, 37; and.b32 %r11, %r11, 127;",
+    "one for all": "min.u32 %r11, %r6, 3; shr.u32 %r11, %r11, 2; add.u32 %r11, %r11, 9;",
+}
+SHARED_LOADS = {
+    4: "ld.shared.u32 %r10, [%r15];",
+    8: "ld.shared.v2.u32 {%r10, %r14}, [%r15]; mad.lo.u32 %r10, %r14, 5, %r10;",
+}
+
+
+@pytest.mark.parametrize("size", SHARED_LOADS)
+@pytest.mark.parametrize("offset", [0, 64])
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("place", PLACES)
+def test_loads_from_neighbouring_lines(place: str, lanes: str, offset: int, size: int) -> None:
+    """Shared memory that starts on a window's edge, or in the middle of one."""
+    body = f"""
+        mul.wide.u32 %d11, %r6, 8; add.s64 %d12, %d0, %d11; ld.global.v2.u32 {{%r10, %r14}}, [%d12];
+        mov.u32 %r15, s; mad.lo.u32 %r16, %r6, 8, %r15; st.shared.v2.u32 [%r16+{offset}], {{%r10, %r14}};
+        ld.global.v2.u32 {{%r10, %r14}}, [%d12+512]; st.shared.v2.u32 [%r16+{offset + 512}], {{%r14, %r10}}; bar.sync 0;
+        {PLACES[place]} mad.lo.u32 %r15, %r11, {size}, %r15; add.u32 %r15, %r15, {offset};
+        {among(lanes, SHARED_LOADS[size])}"""
+    before = ".shared .align 128 .b8 s[2048];"
+    case = Case(kernel(body, before=before), [VALUES, np.zeros(64, np.uint64)], block=(64, 1, 1))
+    check(case, targets=("host",), parts=(None,))
+
+
+@pytest.mark.parametrize("store", ["st.shared.u32 [%r15], %r0;", "st.shared.v2.u32 [%r15], {%r0, %r6};"])
+@pytest.mark.parametrize("lane", ["7", "63", "99"])
+def test_a_lane_that_writes_alone(lane: str, store: str) -> None:
+    body = f"""
+        mov.u32 %r15, s; mad.lo.u32 %r16, %r6, 8, %r15; st.shared.v2.u32 [%r16], {{%r6, %r6}}; bar.sync 0;
+        mul.lo.u32 %r11, %r6, 5; and.b32 %r11, %r11, 63; mad.lo.u32 %r15, %r11, 8, %r15;
+        setp.eq.u32 %p0, %r6, {lane}; @%p0 {store} bar.sync 0; ld.shared.u64 %d10, [%r16];"""
+    before = ".shared .align 128 .b8 s[2048];"
+    check(Case(kernel(body, before=before), [VALUES, np.zeros(64, np.uint64)], block=(64, 1, 1)))
+
+
+INDEXED = {
+    "signed": "mul.wide.s32 %d11, %r11, 4; add.s64 %d12, %d0, %d11;",
+    "unsigned": "mul.wide.u32 %d11, %r11, 4; add.s64 %d12, %d11, %d0;",
+    "shifted": "cvt.s64.s32 %d11, %r11; shl.b64 %d11, %d11, 2; add.s64 %d12, %d0, %d11;",
+    "at once": "mad.wide.s32 %d12, %r11, 4, %d0;",
+    "moved": "mul.wide.s32 %d11, %r11, 4; add.s64 %d11, %d11, 8; add.s64 %d12, %d0, %d11; add.s64 %d12, %d12, -8;",
+    "by a constant": "mul.wide.s32 %d11, %r11, 12; add.s64 %d12, %d0, %d11;",
+    "over itself": "mov.b64 %d12, %d0; cvt.u64.u32 %d11, %r11; shl.b64 %d11, %d11, 2; add.s64 %d12, %d12, %d11;",
+    "changed for some": "mul.wide.s32 %d11, %r11, 4; @%p3 mov.b64 %d11, 16; add.s64 %d12, %d0, %d11;",
+    "index changed after": "mul.wide.s32 %d11, %r11, 4; mov.u32 %r11, 3; add.s64 %d12, %d0, %d11;",
+}
+
+
+@pytest.mark.parametrize("form", INDEXED)
+@pytest.mark.parametrize("index", ["negative", *INDICES])
+def test_addresses_made_of_indices(form: str, index: str) -> None:
+    """However a program says base plus index, it reads and writes there."""
+    first = 64
+    make = "mul.lo.u32 %r11, %r0, 11; and.b32 %r11, %r11, 63; sub.s32 %r11, 0, %r11;"
+    code = make if index == "negative" else INDICES[index]
+    if index == "negative" and form in ("unsigned", "over itself"):
+        code += "neg.s32 %r11, %r11;"
+    if form == "by a constant":
+        code += "rem.s32 %r11, %r11, 20;"
+    body = f"""
+        add.s64 %d0, %d0, {4 * first}; and.b32 %r12, %r0, 4; setp.ne.u32 %p3, %r12, 0;
+        {code} {INDEXED[form]} ld.global.u32 %r10, [%d12]; cvt.u64.u32 %d10, %r10; ld.global.u32 %r13, [%d12+4];
+        mad.wide.u32 %d10, %r13, 3, %d10;"""
+    check(Case(kernel(body), [VALUES, np.zeros(64, np.uint64)], block=(64, 1, 1)), parts=(None,))
+
+
+def test_an_index_that_wraps_around_is_no_row() -> None:
+    """Lanes whose index passes 2**31 would be 16 GiB away: they are off, and the others read where they should."""
+    body = """
+        mov.u32 %r11, 0x7FFFFFF8; max.s32 %r12, %r0, 0; add.u32 %r11, %r11, %r12; setp.lt.s32 %p0, %r11, 0;
+        mov.b64 %d13, 0x1FFFFFFE0; sub.s64 %d13, %d0, %d13; mul.wide.s32 %d11, %r11, 4; add.s64 %d12, %d13, %d11;
+        @%p0 bra PAST; ld.global.u32 %r10, [%d12]; cvt.u64.u32 %d10, %r10; PAST:"""
+    check(Case(kernel(body), [VALUES[:8], np.zeros(64, np.uint64)], block=(64, 1, 1)))

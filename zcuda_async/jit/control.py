@@ -17,6 +17,7 @@ from zcuda_async.jit.lower.barrier import Barriers, state_field
 from zcuda_async.jit.lower.calls import Calls
 from zcuda_async.jit.lower.faults import DEADLOCK, raise_fault
 from zcuda_async.jit.lower.group import Group
+from zcuda_async.jit.lower.indexed import remember, sources_of_index
 from zcuda_async.jit.lower.members import warp_bits
 from zcuda_async.jit.shapes import is_branch_uniform
 from zcuda_async.jit.sync import CALLS_END, Waiting, is_block_wide
@@ -211,10 +212,13 @@ class GroupCode:
         lower = lowering_of(instruction)
         if lower is None:
             raise self.group.refuse(instruction, "this instruction is not supported yet")
+        index = sources_of_index(self.group, instruction)
         try:
             lower(self.group, instruction)
         except LookupError as error:
             raise self.group.refuse(instruction, f"{error.args[0]} is not supported here yet") from error
+        if index is not None:
+            remember(self.group, instruction, index)
 
     def _emit_after(self, index: int) -> None:
         state = self.pending.after[index]

@@ -32,6 +32,7 @@ from zcuda_async.ptx.ir import (
 if TYPE_CHECKING:
     from zcuda_async.jit.lower.barrier import Barriers
     from zcuda_async.jit.lower.calls import Calls
+    from zcuda_async.jit.lower.indexed import Index
 
 __all__ = ("Group", "Refuse", "Target")
 
@@ -89,6 +90,8 @@ class Group:
         self.suspends = False
         self.slots: dict[tuple[str, int], str] = {}
         self.current: dict[tuple[str, int], str] = {}
+        self.indices: dict[str, Index] = {}
+        """What values that serve as addresses were made of (see `indexed`)."""
         self.masks: list[str] | None = None
         self.kept: frozenset[str] = frozenset()
         self.block: Block | None = None

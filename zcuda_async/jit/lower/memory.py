@@ -8,14 +8,16 @@ anything else → gather and scatter.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Type, llvm_type
+from zcuda_async.jit.lower.indexed import Index, index_of
 from zcuda_async.jit.lower.rows import first_of_row, row_or_apart
 from zcuda_async.jit.lower.special import launch_field, symbol_value, worker_field
+from zcuda_async.jit.lower.windows import find_window, has_windows
 from zcuda_async.jit.shapes import Shape
-from zcuda_async.ptx.ir import TYPE_BITS, Address, Immediate, Instruction, Operand, Symbol, VectorOperand
+from zcuda_async.ptx.ir import TYPE_BITS, Address, Immediate, Instruction, Operand, Register, Symbol, VectorOperand
 
 if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering
@@ -25,6 +27,7 @@ __all__ = ("MEMORY", "Place", "place", "shared_pointer", "space_of", "spread")
 
 _SPACES: Final = ("global", "shared", "local", "param", "const")
 _LINE: Final = 64
+_WORD: Final = 4
 _OFF: Final = "zeroinitializer"
 """What lanes that do not load get.  Not poison: it would spread to masks (false and poison is poison)."""
 
@@ -35,10 +38,14 @@ _TAGS: Final = {"global": "!tbaa !3", "shared": "!tbaa !5", "local": "!tbaa !7",
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one part accesses memory: a pointer (shape.stride given) or a vector of pointers."""
+    """Where one part accesses memory: a pointer (shape.stride given) or a vector of pointers.
+
+    `index` says what the pointers of the vector are made of, where that is known.
+    """
 
     pointer: str
     shape: Shape
+    index: Index | None = None
 
 
 def space_of(instruction: Instruction) -> str:
@@ -71,6 +78,9 @@ def place(group: Group, operand: Operand, space: str, part: int) -> Place:
             pointer = builder.op(f"inttoptr i64 {fixed} to ptr")
         return Place(pointer, shape)
     elem = llvm_type(base.type)
+    known = _index(group, operand, base, space, part) if vector else None
+    if known is not None:
+        return Place(known.pointers(group), shape, known)
     value = group.read(base, elem, part, vector=vector)
     kind = Type(elem, group.lanes if vector else 0)
     pointers = f"<{group.lanes} x ptr>" if vector else "ptr"
@@ -85,6 +95,17 @@ def place(group: Group, operand: Operand, space: str, part: int) -> Place:
     if operand.offset:
         pointer = builder.op(f"getelementptr i8, {pointers} {pointer}, i64 {operand.offset}")
     return Place(pointer, shape)
+
+
+def _index(group: Group, operand: Address, base: Register, space: str, part: int) -> Index | None:
+    """The varying address in a register as a base and an index of 32 bits."""
+    if space == "shared":
+        if llvm_type(base.type) != "i32":
+            return None
+        lanes = group.read(base, "i32", part, vector=True)
+        return Index(lanes, 1, True, worker_field(group, "shared"), operand.offset, is_shared=True)
+    index = index_of(group, base, part)
+    return None if index is None else replace(index, offset=index.offset + operand.offset)
 
 
 def shared_pointer(group: Group) -> str:
@@ -121,6 +142,8 @@ def spread(group: Group, where: Place, offset: int = 0) -> str:
     if where.shape.stride is None:
         if not offset:
             return where.pointer
+        if where.index is not None:
+            return where.index.pointers(group, offset)
         return builder.op(f"getelementptr i8, <{lanes} x ptr> {where.pointer}, i64 {offset}")
     ramp = Type("i64", lanes).vector([where.shape.stride * lane + offset for lane in range(lanes)])
     return builder.op(f"getelementptr i8, ptr {where.pointer}, <{lanes} x i64> {ramp}")
@@ -199,14 +222,24 @@ def _load_part(
     kind = group.vector(elem)
 
     def gathers() -> list[str]:
+        if size == _WORD and count in (2, 4):
+            return _gather_pairs(group, where, kind, count, mask, tag)
         return [_gather(group, kind, spread(group, where, size * index), size, mask, tag) for index in range(count)]
 
     if stride is not None or count not in (1, 2, 4):
         return gathers()
-    is_row, first = first_of_row(group, where.pointer, size * count, mask)
-    return row_or_apart(
-        group, is_row, lambda: _load_consecutive(group, first, elem, size, count, mask, tag), gathers, kind
-    )
+    is_row, first = first_of_row(group, where, size * count, mask)
+
+    def row() -> list[str]:
+        return _load_consecutive(group, first, elem, size, count, mask, tag)
+
+    def apart() -> list[str]:
+        if not has_windows(group, where, size, count):
+            return gathers()
+        window = find_window(group, where, count, mask)
+        return row_or_apart(group, window.holds_all, lambda: window.load(group, kind, tag), gathers, kind)
+
+    return row_or_apart(group, is_row, row, apart, kind)
 
 
 def _reading(group: Group, instruction: Instruction, part: int, plain: Shape) -> str | None:
@@ -294,6 +327,19 @@ def _gather(group: Group, kind: Type, pointers: str, size: int, mask: str | None
         [(f"<{kind.lanes} x ptr>", pointers), ("i32", str(size)), (truth, mask or truth.const(1)), (kind, _OFF)],
         tag,
     )
+
+
+def _gather_pairs(group: Group, where: Place, kind: Type, count: int, mask: str | None, tag: str) -> list[str]:
+    """Elements of 32 bits two at a time: a vector in memory is a multiple of 64 bits, and aligned to its size."""
+    builder, pair, words = group.builder, group.vector("i64"), Type("i32", 2 * group.lanes)
+    found = []
+    for index in range(0, count, 2):
+        both = _gather(group, pair, spread(group, where, _WORD * index), 2 * _WORD, mask, tag)
+        flat = builder.cast("bitcast", pair, both, words)
+        for half in range(2):
+            value = builder.shuffle(words, flat, "poison", range(half, 2 * group.lanes, 2))
+            found.append(builder.cast("bitcast", group.vector("i32"), value, kind))
+    return found
 
 
 def _gather_narrow(group: Group, kind: Type, pointers: str, mask: str | None) -> str:
@@ -400,7 +446,7 @@ def _store_part(group: Group, instruction: Instruction, where: Place, values: Se
         return
 
     def scatters() -> tuple[()]:
-        _scatter(group, where, kind, size, values, mask, tag)
+        _scatter_or_store(group, where, kind, size, values, mask, tag)
         return ()
 
     def row() -> tuple[()]:
@@ -410,7 +456,7 @@ def _store_part(group: Group, instruction: Instruction, where: Place, values: Se
     if where.shape.stride is not None or count not in (1, 2, 4):
         scatters()
         return
-    is_row, first = first_of_row(group, where.pointer, size * count, mask)
+    is_row, first = first_of_row(group, where, size * count, mask)
     row_or_apart(group, is_row, row, scatters, kind)
 
 
@@ -430,9 +476,43 @@ def _store_consecutive(
     )
 
 
+def _scatter_or_store(
+    group: Group, where: Place, kind: Type, size: int, values: Sequence[str], mask: str | None, tag: str
+) -> None:
+    """Where a single lane is on (one of each warp often writes what the warp has found), a plain store."""
+    if mask is None:
+        _scatter(group, where, kind, size, values, mask, tag)
+        return
+    builder, lanes = group.builder, group.lanes
+    bits = builder.op(f"zext i{lanes} {group.mask_bits(mask)} to i32")
+    alone = builder.op(f"icmp eq i32 {builder.intrinsic('ctpop', Type('i32'), bits)}, 1")
+    labels = [builder.block_name(hint) for hint in ("alone", "several", "stored")]
+    builder.line(f"br i1 {alone}, label %{labels[0]}, label %{labels[1]}")
+    builder.label(labels[0])
+    lane = builder.call("i32", "llvm.cttz.i32", [("i32", bits), ("i1", "true")])
+    if where.index is not None:
+        pointer = where.index.pointer(group, group.lane_of(group.vector("i32"), where.index.lanes, lane))
+    else:
+        pointer = group.lane_of(Type("ptr", lanes), spread(group, where), lane)
+    for index, value in enumerate(values):
+        at = builder.op(f"getelementptr i8, ptr {pointer}, i64 {size * index}") if index else pointer
+        builder.line(f"store {kind.elem} {group.lane_of(kind, value, lane)}, ptr {at}, align {size}{tag}")
+    builder.line(f"br label %{labels[2]}")
+    builder.label(labels[1])
+    _scatter(group, where, kind, size, values, mask, tag)
+    builder.line(f"br label %{labels[2]}")
+    builder.label(labels[2])
+
+
 def _scatter(
     group: Group, where: Place, kind: Type, size: int, values: Sequence[str], mask: str | None, tag: str
 ) -> None:
+    if size == _WORD and len(values) in (2, 4):  # a vector in memory is a multiple of 64 bits, and aligned to its size
+        pair = group.vector("i64")
+        pairs = [_interleave(group, kind, values[index : index + 2]) for index in range(0, len(values), 2)]
+        joined = [group.builder.cast("bitcast", wide, value, pair) for wide, value in pairs]
+        _scatter(group, where, pair, 2 * size, joined, mask, tag)
+        return
     builder, truth = group.builder, kind.of("i1")
     for index, value in enumerate(values):
         pointers = spread(group, where, size * index)

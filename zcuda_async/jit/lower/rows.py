@@ -14,40 +14,68 @@ from zcuda_async.jit.builder import Type
 
 if TYPE_CHECKING:
     from zcuda_async.jit.lower.group import Group
+    from zcuda_async.jit.lower.indexed import Index
+    from zcuda_async.jit.lower.memory import Place
 
-__all__ = ("first_of_row", "row_or_apart")
+__all__ = ("all_of", "first_of_row", "row_or_apart")
 
 
-def first_of_row(group: Group, pointers: str, step: int, mask: str | None) -> tuple[str, str]:
+def first_of_row(group: Group, where: Place, step: int, mask: str | None) -> tuple[str, str]:
     """(whether every lane of the mask is where a row of steps of `step` bytes from lane 0 has it, lane 0's pointer).
 
     Lane 0 may be switched off: then its pointer may be anything, but it is one thing (that is why it is frozen),
     and only lanes that are on are read or written relative to it.
     """
+    index = where.index
+    if index is not None and step % index.scale == 0:
+        return _first_by_index(group, index, step // index.scale, mask)
     builder, lanes = group.builder, group.lanes
-    address, truth = group.vector("i64"), group.vector("i1")
-    pointers = builder.op(f"freeze <{lanes} x ptr> {pointers}")
+    address = group.vector("i64")
+    pointers = builder.op(f"freeze <{lanes} x ptr> {where.pointer}")
     first = builder.op(f"extractelement <{lanes} x ptr> {pointers}, i32 0")
     ramp = address.vector([step * lane for lane in range(lanes)])
     row = builder.op(f"getelementptr i8, ptr {first}, <{lanes} x i64> {ramp}")
     follows = builder.op(f"icmp eq <{lanes} x ptr> {pointers}, {row}")
+    return all_of(group, follows, mask), first
+
+
+def _first_by_index(group: Group, index: Index, step: int, mask: str | None) -> tuple[str, str]:
+    """The same, from indices that grow by `step`; a row in which they wrap around is none."""
+    builder, words = group.builder, group.vector("i32")
+    values = builder.op(f"freeze {words} {index.lanes}")
+    first = group.lane_of(words, values, "0")
+    ramp = words.vector([step * lane for lane in range(group.lanes)])
+    row = builder.binary("add", words, builder.splat(words, first), ramp)
+    follows = all_of(group, builder.compare("icmp eq", words, values, row), mask)
+    compare, top = ("sle", 1 << 31) if index.is_signed else ("ule", 1 << 32)
+    is_low = builder.op(f"icmp {compare} i32 {first}, {top - 1 - step * (group.lanes - 1)}")
+    return builder.op(f"and i1 {follows}, {is_low}"), index.pointer(group, first)
+
+
+def all_of(group: Group, truths: str, mask: str | None) -> str:
+    """Whether something holds in every lane of the mask."""
+    builder, truth = group.builder, group.vector("i1")
     if mask is not None:
-        follows = builder.op(f"select {truth} {mask}, {truth} {follows}, {truth} {truth.const(1)}")
-    return builder.op(f"icmp eq i{lanes} {group.mask_bits(follows)}, -1"), first
+        truths = builder.op(f"select {truth} {mask}, {truth} {truths}, {truth} {truth.const(1)}")
+    return builder.op(f"icmp eq i{group.lanes} {group.mask_bits(truths)}, -1")
 
 
 def row_or_apart(
     group: Group, is_row: str, row: Callable[[], Sequence[str]], apart: Callable[[], Sequence[str]], kind: Type
 ) -> list[str]:
-    """What `row` or `apart` gives, as `is_row` says; both emit straight-line code for values of one type."""
+    """What `row` or `apart` gives, as `is_row` says: values of one type."""
     builder = group.builder
     labels = [builder.block_name(hint) for hint in ("row", "apart", "joined")]
     builder.line(f"br i1 {is_row}, label %{labels[0]}, label %{labels[1]}")
-    results = []
+    results, ends = [], []
     for label, emit in zip(labels, (row, apart), strict=False):
         builder.label(label)
         results.append(emit())
+        end = builder.block_name("end")
+        builder.line(f"br label %{end}")
+        builder.label(end)
         builder.line(f"br label %{labels[2]}")
+        ends.append(end)
     builder.label(labels[2])
     pairs = zip(*results, strict=True)
-    return [builder.op(f"phi {kind} [{one}, %{labels[0]}], [{other}, %{labels[1]}]") for one, other in pairs]
+    return [builder.op(f"phi {kind} [{one}, %{ends[0]}], [{other}, %{ends[1]}]") for one, other in pairs]

@@ -43,8 +43,13 @@ def worker_field(group: Group, name: str) -> str:
 
 
 def thread_base(group: Group, part: int) -> str:
-    """The linear index of lane 0 of a part."""
-    return group.builder.op(f"add i32 %first, {part * group.lanes}")
+    """The linear index of lane 0 of a part.
+
+    Groups are a power of two wide, so the lowest bits are known: where a branch depends on the lane alone
+    (``tid & 31``), LLVM then sees which lanes take it.
+    """
+    first = group.builder.op(f"and i32 %first, {-group.geometry.width}")
+    return group.builder.op(f"or i32 {first}, {part * group.lanes}")
 
 
 def _thread_index(group: Group, part: int, *, vector: bool) -> str:
