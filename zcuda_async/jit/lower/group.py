@@ -293,6 +293,13 @@ class Group:
             )
         return base.name in self._changing[region]
 
+    def loads_in_loop(self) -> int:
+        """How many loads the innermost loop around the block has (see `advances`)."""
+        assert self.block is not None
+        flow, index = self.analysis.flow, self.block.index
+        head, last = max((head, last) for head, last in flow.regions.items() if head <= index <= last)
+        return sum(item.opcode == "ld" for block in flow.blocks[head : last + 1] for item in block.instructions)
+
     # ------------------------------------------------------------------ masks
 
     def predicate(self, guard: Guard, part: int, *, vector: bool) -> str:

@@ -33,6 +33,10 @@ _OFF: Final = "zeroinitializer"
 
 _AHEAD: Final = 8
 """How many iterations ahead a loop's loads are prefetched."""
+
+_FEW_LOADS: Final = 8
+"""The most loads of a loop that is prefetched for: more are either neighbours, whose lines are asked for already, or
+come from so many places that what is asked for early is gone again when it is read."""
 _TAGS: Final = {"global": "!tbaa !3", "shared": "!tbaa !5", "local": "!tbaa !7", "const": "!tbaa !3"}
 
 
@@ -216,7 +220,7 @@ def _load_part(
         return _load_by_lane(group, instruction, where, count, mask)
     tag = _tag(space_of(instruction))
     if stride == size * count and count in (1, 2, 4):
-        if group.advances(instruction.operands[1]):
+        if group.advances(instruction.operands[1]) and group.loads_in_loop() <= _FEW_LOADS:
             _prefetch(group, instruction, where.pointer, size * count, part)
         return _load_consecutive(group, where.pointer, elem, size, count, mask, tag)
     kind = group.vector(elem)
