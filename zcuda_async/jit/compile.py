@@ -15,6 +15,7 @@ from zcuda_async.jit.choose import choose_geometry
 from zcuda_async.jit.function import ENTRY, needs_coroutines, write_module
 from zcuda_async.jit.geometry import Geometry
 from zcuda_async.jit.host import host_target, initialise_llvm
+from zcuda_async.jit.induction import split_pointers
 from zcuda_async.jit.info import KernelCode, KernelInfo, ModuleInfo, ParamInfo, VariableInfo
 from zcuda_async.jit.inline import Program, RefusedCallError, expand_calls, services_of
 from zcuda_async.jit.layout import function_layout, globals_layout, kernel_layout
@@ -205,7 +206,7 @@ def _threads_of_all(program: Program, block: tuple[int, int, int]) -> int:
 def _prepare(function: Function, everyone: int) -> tuple[Function, ControlFlow, Waiting]:
     """Barriers in their one form, and the control flow with its spin loops."""
     function = normalise_barriers(expand_copies(function), everyone)
-    function = split_definitions(function)
+    function = split_pointers(split_definitions(function))
     flow = build_control_flow(function)
     spins = find_spins(function, flow)
     if spins:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from zcuda_async.ptx.ir import Immediate, Instruction, Operand, Register
 
 if TYPE_CHECKING:
+    from zcuda_async.jit.builder import Type
     from zcuda_async.jit.lower.group import Group
 
 __all__ = ("Index", "index_of", "remember", "sources_of_index")
@@ -25,7 +26,7 @@ _WIDEST: Final = 1 << 16
 class Index:
     """``base + offset + extend(lanes) * scale``: `base` is an i64 (None: 0), `lanes` a vector of i32.
 
-    `is_shared` says that lanes are offsets into shared memory.
+    `is_wide` says that they are i64 instead, and `is_shared` says that lanes are offsets into shared memory.
     """
 
     lanes: str
@@ -34,12 +35,13 @@ class Index:
     base: str | None = None
     offset: int = 0
     is_shared: bool = False
+    is_wide: bool = False
 
     def pointers(self, group: Group, offset: int = 0) -> str:
         """The addresses, `offset` bytes further on."""
         builder, start = group.builder, self.start(group, offset)
-        values, kind = self.lanes, group.vector("i32")
-        if not self.is_signed:
+        values, kind = self.lanes, self.kind(group)
+        if not self.is_signed and not self.is_wide:
             values, kind = builder.cast("zext", kind, values, kind.of("i64")), kind.of("i64")
         return builder.op(f"getelementptr [{self.scale} x i8], ptr {start}, {kind} {values}")
 
@@ -53,8 +55,12 @@ class Index:
     def pointer(self, group: Group, lane: str, offset: int = 0) -> str:
         """One address, given that lane's index."""
         builder = group.builder
-        wide = builder.op(f"{'sext' if self.is_signed else 'zext'} i32 {lane} to i64")
+        wide = lane if self.is_wide else builder.op(f"{'sext' if self.is_signed else 'zext'} i32 {lane} to i64")
         return builder.op(f"getelementptr [{self.scale} x i8], ptr {self.start(group, offset)}, i64 {wide}")
+
+    def kind(self, group: Group) -> Type:
+        """The type of `lanes`."""
+        return group.vector("i64" if self.is_wide else "i32")
 
 
 def sources_of_index(group: Group, instruction: Instruction) -> list[Index] | None:
@@ -143,10 +149,17 @@ def _sum(group: Group, instruction: Instruction, part: int) -> Index | None:
         return None
     a, b = instruction.operands[1:]
     for one, other in ((a, b), (b, a)):
-        index = index_of(group, one, part)
+        index = index_of(group, one, part) or _wide_lanes(group, one, part)
         if index is not None:
             return _with_base(group, index, other, part)
     return None
+
+
+def _wide_lanes(group: Group, operand: Operand, part: int) -> Index | None:
+    """A 64-bit value of which nothing is known: what is added to it is the same for all lanes."""
+    if not isinstance(operand, Register) or group.shape(operand).stride is not None:
+        return None
+    return Index(group.read(operand, "i64", part, vector=True), 1, True, is_wide=True)
 
 
 def _with_base(group: Group, index: Index, base: Operand, part: int) -> Index | None:

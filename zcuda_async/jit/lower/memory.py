@@ -495,7 +495,7 @@ def _scatter_or_store(
     builder.label(labels[0])
     lane = builder.call("i32", "llvm.cttz.i32", [("i32", bits), ("i1", "true")])
     if where.index is not None:
-        pointer = where.index.pointer(group, group.lane_of(group.vector("i32"), where.index.lanes, lane))
+        pointer = where.index.pointer(group, group.lane_of(where.index.kind(group), where.index.lanes, lane))
     else:
         pointer = group.lane_of(Type("ptr", lanes), spread(group, where), lane)
     for index, value in enumerate(values):

@@ -41,15 +41,16 @@ def first_of_row(group: Group, where: Place, step: int, mask: str | None) -> tup
 
 def _first_by_index(group: Group, index: Index, step: int, mask: str | None) -> tuple[str, str]:
     """The same, from indices that grow by `step`; a row in which they wrap around is none."""
-    builder, words = group.builder, group.vector("i32")
-    values = builder.op(f"freeze {words} {index.lanes}")
-    first = group.lane_of(words, values, "0")
-    ramp = words.vector([step * lane for lane in range(group.lanes)])
-    row = builder.binary("add", words, builder.splat(words, first), ramp)
-    follows = all_of(group, builder.compare("icmp eq", words, values, row), mask)
-    compare, top = ("sle", 1 << 31) if index.is_signed else ("ule", 1 << 32)
-    is_low = builder.op(f"icmp {compare} i32 {first}, {top - 1 - step * (group.lanes - 1)}")
-    return builder.op(f"and i1 {follows}, {is_low}"), index.pointer(group, first)
+    builder, kind = group.builder, index.kind(group)
+    values = builder.op(f"freeze {kind} {index.lanes}")
+    first = group.lane_of(kind, values, "0")
+    row = builder.binary("add", kind, builder.splat(kind, first), kind.vector([step * n for n in range(group.lanes)]))
+    follows = all_of(group, builder.compare("icmp eq", kind, values, row), mask)
+    if not index.is_wide:
+        compare, top = ("sle", 1 << 31) if index.is_signed else ("ule", 1 << 32)
+        is_low = builder.op(f"icmp {compare} i32 {first}, {top - 1 - step * (group.lanes - 1)}")
+        follows = builder.op(f"and i1 {follows}, {is_low}")
+    return follows, index.pointer(group, first)
 
 
 def all_of(group: Group, truths: str, mask: str | None) -> str:
