@@ -50,6 +50,11 @@ and.b64 %d26, %d23, 7; add.u64 %d10, %d10, %d26;
     check(Case(kernel(body), [np.zeros(1, np.uint64), np.zeros(40, np.uint64)], block=(40, 1, 1)))
 
 
+def test_saving_the_stack_where_nothing_is_taken() -> None:
+    body = "stacksave.u64 %d22; stackrestore.u64 %d22; stacksave.u64 %d23; sub.u64 %d10, %d23, %d22; add.u64 %d10, %d10, %d2;"
+    check(Case(kernel(body), [np.zeros(1, np.uint64), np.zeros(40, np.uint64)], block=(40, 1, 1)))
+
+
 @pytest.mark.anyio
 async def test_too_much_is_the_stack_error() -> None:
     async with zc.open_device(0, workers=1) as device, device.create_stream() as stream:

@@ -20,17 +20,18 @@ _AREA_BYTES: Final = 16 << 10
 _AREA: Final = Symbol("alloca~area")
 _TOP: Final = Register("alloca~top", "b64")
 _DEFAULT_ALIGN: Final = 8
+_COMPANIONS: Final = ("alloca", "stacksave", "stackrestore")
 
 
 def expand_allocations(function: Function) -> Function:
     """``alloca`` and its companions as arithmetic on addresses; more than there is room for faults the launch."""
     instructions = [item for item in function.body if isinstance(item, Instruction)]
-    if all(item.opcode != "alloca" for item in instructions):
+    if all(item.opcode not in _COMPANIONS for item in instructions):
         return function
     at = replace(instructions[0], guard=None, second_destination=None, negated_operands=())
     body: list[Instruction | Label] = [_make(at, "mov", "u64", _TOP, _AREA)]
     for number, item in enumerate(function.body):
-        if isinstance(item, Instruction) and item.opcode in ("alloca", "stacksave", "stackrestore"):
+        if isinstance(item, Instruction) and item.opcode in _COMPANIONS:
             body += _expand(item, number)
         else:
             body.append(item)
