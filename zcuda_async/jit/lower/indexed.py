@@ -128,7 +128,7 @@ def _wide_product(group: Group, instruction: Instruction, part: int) -> Index | 
 
 def _converted(group: Group, instruction: Instruction, part: int) -> Index | None:
     """``cvt.s64.s32`` and ``cvt.u64.u32``."""
-    to, source = instruction.types
+    to, source = instruction.types[:2]
     if to not in ("s64", "u64") or source not in ("s32", "u32"):
         return None
     lanes = _lanes(group, instruction.operands[1], part)
