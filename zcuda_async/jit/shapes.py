@@ -41,6 +41,7 @@ class Shape:
     `stride`: 0 is uniform within a part, s is affine (base + s * lane), None is varying.  `same`: all
     parts of a group hold the same.  `const`: the value, when it is one known integer.  `align`: a
     power of two that divides every part's base.  `limit`: all lanes are in [0, limit), if known.
+    `even`: the parts' bases lie at equal distances, so the first two tell all others.
     """
 
     stride: int | None
@@ -48,6 +49,12 @@ class Shape:
     const: int | None = None
     align: int = 1
     limit: int | None = None
+    even: bool = False
+
+    @property
+    def is_even(self) -> bool:
+        """Whether every part's base is as far from the one before as the second is from the first."""
+        return self.even or self.same
 
     @property
     def is_uniform(self) -> bool:
@@ -76,11 +83,12 @@ def join(a: Shape | None, b: Shape) -> Shape:
         align=min(a.align, b.align),
         # A limit that moves would climb for ever in a loop: it is dropped at once.
         limit=a.limit if a.limit == b.limit else None,
+        even=a.is_even and b.is_even,
     )
 
 
 def _add(a: Shape, b: Shape, sign: int) -> Shape:
-    same = a.same and b.same
+    same, even = a.same and b.same, a.is_even and b.is_even
     if a.const is not None and b.const is not None:
         return constant(a.const + sign * b.const)
     if a.stride is None or b.stride is None:
@@ -88,7 +96,7 @@ def _add(a: Shape, b: Shape, sign: int) -> Shape:
     limit = None
     if sign > 0 and a.limit is not None and b.limit is not None and a.limit + b.limit <= _LIMIT:
         limit = a.limit + b.limit - 1
-    return Shape(a.stride + sign * b.stride, same, None, min(a.align, b.align), limit)
+    return Shape(a.stride + sign * b.stride, same, None, min(a.align, b.align), limit, even)
 
 
 def _multiply(a: Shape, b: Shape) -> Shape:
@@ -100,9 +108,9 @@ def _multiply(a: Shape, b: Shape) -> Shape:
         if factor is not None and value.stride is not None:
             fits = value.limit is not None and factor >= 0 and (value.limit - 1) * factor < _LIMIT
             limit = (value.limit - 1) * factor + 1 if fits and value.limit is not None else None
-            return Shape(value.stride * factor, same, None, align, limit)
+            return Shape(value.stride * factor, same, None, align, limit, value.is_even)
     if a.stride == 0 and b.stride == 0:
-        return Shape(0, same, None, align)
+        return Shape(0, same, None, align, None, (a.is_even and b.same) or (a.same and b.is_even))
     return Shape(None, same)
 
 
@@ -115,16 +123,17 @@ def _wrapped(value: int, bits: int, *, signed: bool) -> int:
 def _widen(value: Shape, signed: bool, lanes: int, bits: int = 32) -> Shape:
     """A value of `bits` bits extended to more.
 
-    An affine value stays affine only if no lane wraps around.  For signed 32-bit values that is taken
-    for granted, as C++ and nvcc do; for others it must follow from the alignment or the limit.
+    An affine value stays affine, and parts stay evenly spaced, only if no lane wraps around.  For signed 32-bit
+    values that is taken for granted, as C++ and nvcc do; for others it must follow from the alignment or the limit.
     """
     if value.const is not None:
         return constant(_wrapped(value.const, bits, signed=signed))
-    if value.stride in (0, None):
-        return value
-    assert value.stride is not None
-    value = replace(value, stride=_wrapped(value.stride, bits, signed=True))
+    if value.stride is not None:
+        value = replace(value, stride=_wrapped(value.stride, bits, signed=True))
     if (signed and bits == 32) or (value.limit is not None and value.limit <= 1 << (bits - 1)):
+        return value
+    value = replace(value, even=False)
+    if value.stride in (0, None):
         return value
     if not signed and 0 <= (value.stride or 0) * (lanes - 1) < min(value.align, 1 << bits):
         return value
@@ -185,11 +194,11 @@ class Transfer:
         if name == "%warpid":
             return Shape(0, width <= 32, None, 1, 32)
         if name == "%tid.x":
-            return self._tid_x(x, y * z, lanes, single)
+            return self._tid_x(x, y * z)
         if name == "%tid.y":
-            return self._tid_row(y, x, lanes, width, single)
+            return self._tid_row(y, x, z)
         if name == "%tid.z":
-            return self._tid_row(z, x * y, lanes, width, single)
+            return self._tid_row(z, x * y, 1)
         if name.startswith(
             (
                 "%ctaid",
@@ -208,22 +217,25 @@ class Transfer:
             return constant(32)
         return UNIFORM
 
-    @staticmethod
-    def _tid_x(x: int, rows: int, lanes: int, single: bool) -> Shape:
+    def _tid_x(self, x: int, rows: int) -> Shape:
+        lanes, single = self.geometry.lanes, self.geometry.parts == 1
         if x == 1:
             return constant(0)
         if x % lanes == 0 or rows == 1:
-            return Shape(1, single or x == lanes, None, lanes, 1024)
+            in_one_row = rows == 1 or x % self.geometry.width == 0
+            return Shape(1, single or x == lanes, None, lanes, 1024, in_one_row)
         return Shape(None, single or lanes % x == 0)
 
-    @staticmethod
-    def _tid_row(size: int, below: int, lanes: int, width: int, single: bool) -> Shape:
-        """`tid.y` or `tid.z`: `size` rows of `below` threads each."""
+    def _tid_row(self, size: int, below: int, above: int) -> Shape:
+        """`tid.y` or `tid.z`: `size` rows of `below` threads each, `above` times."""
+        geometry = self.geometry
         if size == 1:
             return constant(0)
-        if below % lanes == 0:
-            return Shape(0, single or below % width == 0, None, 1, size)
-        return Shape(None, single)
+        if below % geometry.lanes == 0:
+            each_part_a_row = below == geometry.lanes and (above == 1 or size % geometry.parts == 0)
+            same = geometry.parts == 1 or below % geometry.width == 0
+            return Shape(0, same, None, 1, size, each_part_a_row)
+        return Shape(None, geometry.parts == 1)
 
     def result(self, instruction: Instruction) -> Shape:
         """The shape of what an instruction computes, guard and mask apart."""
@@ -356,7 +368,8 @@ def _rule_convert(transfer: Transfer, instruction: Instruction, operands: list[S
 
 def _rule_selp(_: Transfer, instruction: Instruction, operands: list[Shape]) -> Shape:
     if operands[2].stride == 0:
-        return replace(join(operands[0], operands[1]), const=None, same=all(o.same for o in operands))
+        either = join(operands[0], operands[1])
+        return replace(either, const=None, same=all(o.same for o in operands), even=either.even and operands[2].same)
     return _lanewise(operands)
 
 
@@ -462,11 +475,12 @@ def _step(flow: ControlFlow, transfer: Transfer, pending: Pending, live: tuple[f
                     shape = VARYING if transfer.geometry.parts > 1 else Shape(None, True)
                 elif guard is not None:
                     same = shapes.get(guard.register.name, UNIFORM).same
-                    shape = replace(join(shapes.get(register.name), plain), same=plain.same and same)
+                    shape = join(shapes.get(register.name), plain)
+                    shape = replace(shape, same=plain.same and same, even=shape.is_even and same)
                 old = shapes.get(register.name)
                 new = join(old, shape)
                 if register.type == "pred" and new.stride not in (0, None):
-                    new = replace(new, stride=None)
+                    new = replace(new, stride=None, even=False)
                 if new != old:
                     shapes[register.name] = new
                     changed = True

@@ -7,7 +7,7 @@ anything else → gather and scatter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +28,7 @@ __all__ = ("MEMORY", "Place", "place", "shared_pointer", "space_of", "spread")
 _SPACES: Final = ("global", "shared", "local", "param", "const")
 _LINE: Final = 64
 _WORD: Final = 4
+_TWO: Final = 2
 _OFF: Final = "zeroinitializer"
 """What lanes that do not load get.  Not poison: it would spread to masks (false and poison is poison)."""
 
@@ -101,6 +102,28 @@ def place(group: Group, operand: Operand, space: str, part: int) -> Place:
     return Place(pointer, shape)
 
 
+def _places(group: Group, operand: Operand, space: str, count: int) -> Iterator[Place]:
+    """The address of an access for each of `count` parts.
+
+    Where parts are evenly spaced the distance is all there is to know of them: registers for one pointer and one
+    distance, instead of one pointer for each part.
+    """
+    assert isinstance(operand, Address)
+    shape, builder = group.transfer.of(operand), group.builder
+    if count <= _TWO or shape.stride is None or not shape.is_even or not isinstance(operand.base, Register):
+        yield from (place(group, operand, space, part) for part in range(count))
+        return
+    first, second = (place(group, operand, space, part) for part in range(_TWO))
+    yield first
+    yield second
+    start, following = (builder.op(f"ptrtoint ptr {where.pointer} to i64") for where in (first, second))
+    distance = builder.op(f"sub i64 {following}, {start}")
+    where = second
+    for _ in range(_TWO, count):
+        where = replace(where, pointer=builder.op(f"getelementptr i8, ptr {where.pointer}, i64 {distance}"))
+        yield where
+
+
 def _index(group: Group, operand: Address, base: Register, space: str, part: int) -> Index | None:
     """The varying address in a register as a base and an index of 32 bits."""
     if space == "shared":
@@ -168,8 +191,8 @@ def load(group: Group, instruction: Instruction) -> None:
     plain = group.plain(instruction)
     ordered = _is_ordered(instruction)
     columns: list[list[str]] = [[] for _ in destinations]
-    for part in range(group.count(plain)):
-        where = place(group, instruction.operands[1], space_of(instruction), part)
+    places = _places(group, instruction.operands[1], space_of(instruction), group.count(plain))
+    for part, where in enumerate(places):
         values = _load_part(group, instruction, where, len(destinations), part, plain, ordered=ordered)
         for column, value in zip(columns, values, strict=True):
             column.append(value)
@@ -394,8 +417,7 @@ def store(group: Group, instruction: Instruction) -> None:
     space = space_of(instruction)
     shape = group.transfer.of(address)
     # A place that all parts share gets the value of the last active lane; CUDA leaves open which.
-    for part in range(group.parts):
-        where = place(group, address, space, part)
+    for part, where in enumerate(_places(group, address, space, group.parts)):
         mask = group.active(instruction, part)
         if shape.stride == 0 and all(group.shape(element).stride == 0 for element in elements):
             scalars = [group.read(element, elem, part, vector=False) for element in elements]
