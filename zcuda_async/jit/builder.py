@@ -105,6 +105,8 @@ class Builder:
         self.entry_stores: list[str] = []
         self._hoisted: dict[str, str] = {}
         self.declarations: set[str] = set()
+        self.quiet: set[str] = set()
+        """Values of 32-bit floats that are no signalling NaNs (see `quiet`)."""
         self._count = 0
 
     def name(self) -> str:

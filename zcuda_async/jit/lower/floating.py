@@ -148,7 +148,36 @@ def _minmax(builder: Builder, instruction: Instruction, kind: Type, args: Sequen
 _LLVM_MAJOR: Final = llvm.llvm_version_info[0]
 
 
+_EMBEDDED: Final = Type("float", 16)
+_RANGE: Final = {"min": 0b0100, "max": 0b0101}
+"""What ``vrangeps`` is to find, and that its sign is the result's own: -0 is less than +0."""
+
+_QUIETEN: Final = 0x11111121
+"""For ``vfixupimmps``: every kind of value as it is, signalling NaNs quiet."""
+
+
+def _range(builder: Builder, opcode: str, kind: Type, operands: Sequence[str]) -> str:
+    """``vrangeps``: one instruction, in which a quiet NaN loses as in PTX; of others quiet ones are made first."""
+    mode, all_lanes = ("i32", "4"), ("i16", "-1")
+    table = kind.of("i32").const(_QUIETEN)
+
+    def quieten(value: str) -> str:
+        if value in builder.quiet:
+            return value
+        name, given = "llvm.x86.avx512.mask.fixupimm.ps.512", (kind, value)
+        return builder.call(kind, name, [given, given, (kind.of("i32"), table), ("i32", "0"), all_lanes, mode])
+
+    first, second = ((kind, quieten(value)) for value in operands)
+    what = ("i32", str(_RANGE[opcode]))
+    name = "llvm.x86.avx512.mask.range.ps.512"
+    found = builder.call(kind, name, [first, second, what, (kind, "zeroinitializer"), all_lanes, mode])
+    builder.quiet.add(found)
+    return found
+
+
 def _extreme(builder: Builder, opcode: str, family: str, kind: Type, a: str, b: str) -> str:
+    if family == "imumnum" and kind == _EMBEDDED and "avx512" in builder.features:
+        return _range(builder, opcode, kind, (a, b))
     if family == "imum" or _LLVM_MAJOR > 20:
         return builder.intrinsic(opcode + family, kind, a, b)
     # LLVM 20 has minimumnum and maximumnum wrong where an operand is -0: equal operands, zeros among them, by hand.

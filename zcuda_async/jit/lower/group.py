@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from zcuda_async.jit.builder import Builder, Type, llvm_type
 from zcuda_async.jit.cfg import EXIT, Block
 from zcuda_async.jit.layout import KernelLayout
+from zcuda_async.jit.quiet import quiet_registers
 from zcuda_async.jit.registers import writes
 from zcuda_async.jit.shapes import Analysis, Shape, Transfer
 from zcuda_async.ptx.errors import PtxError
@@ -105,6 +106,7 @@ class Group:
         self.ahead: dict[tuple[int, int], str] = {}
         self._changing: dict[tuple[int, int], frozenset[str]] = {}
         self.crossing = _crossing(analysis)
+        self.quiet = quiet_registers(analysis.flow)
 
     # ------------------------------------------------------------------ shapes and types
 
@@ -192,11 +194,10 @@ class Group:
     def read(self, operand: Operand, elem: str, part: int, *, vector: bool) -> str:
         """An operand as LLVM element type `elem`: a vector, or the scalar base."""
         if isinstance(operand, Register):
-            value, shape, kind = self.raw(operand, part)
-            if not vector or shape.stride is None:
-                return self.reinterpret(value, kind, elem)
-            value = self.materialise(value, kind.elem, shape.stride)
-            return self.reinterpret(value, self.vector(kind.elem), elem)
+            value = self._read_register(operand, elem, part, vector=vector)
+            if operand.name in self.quiet:
+                self.builder.quiet.add(value)
+            return value
         if isinstance(operand, Immediate):
             return self._immediate(operand, Type(elem, self.lanes if vector else 0))
         if isinstance(operand, SpecialRegister | Symbol):
@@ -206,6 +207,13 @@ class Group:
                 value = self.materialise(value, own, shape.stride)
             return self.reinterpret(value, Type(own, self.lanes if vector else 0), elem)
         raise TypeError(f"not a value: {operand!r}")
+
+    def _read_register(self, register: Register, elem: str, part: int, *, vector: bool) -> str:
+        value, shape, kind = self.raw(register, part)
+        if not vector or shape.stride is None:
+            return self.reinterpret(value, kind, elem)
+        value = self.materialise(value, kind.elem, shape.stride)
+        return self.reinterpret(value, self.vector(kind.elem), elem)
 
     def _immediate(self, operand: Immediate, kind: Type) -> str:
         if kind.is_float:
