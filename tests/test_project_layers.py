@@ -33,6 +33,7 @@ LAYERS = (
 COMMON = {
     "zcuda_async.jit.abi",
     "zcuda_async.jit.info",
+    "zcuda_async.jit.texture_header",
     "zcuda_async.ptx.errors",
     "zcuda_async.ptx.ir",
 }

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from jit_harness import Case, kernel
 
-from zcuda_async.ptx.texture import HEADER_SIZE, LEVEL_SIZE, LEVELS_OFFSET
+from zcuda_async.jit.texture_header import HEADER_SIZE, LEVEL_SIZE, LEVELS_OFFSET
 from zcuda_async.texture import (
     ArrayShape,
     ChannelFormat,

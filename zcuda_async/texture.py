@@ -18,8 +18,8 @@ from struct import pack, unpack
 from typing import TYPE_CHECKING, Final
 
 from zcuda_async.errors import CudaError, Status
+from zcuda_async.jit.texture_header import CONVERSIONS, HEADER_SIZE, MOST_LEVELS, SURFACE, TEXTURE, Level, pack_header
 from zcuda_async.memory.buffer import Buffer, BufferView
-from zcuda_async.ptx.texture import CONVERSIONS, HEADER_SIZE, MOST_LEVELS, SURFACE, TEXTURE, Level, pack_header
 
 if TYPE_CHECKING:
     from zcuda_async.memory.heap import Heap

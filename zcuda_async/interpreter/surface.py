@@ -10,8 +10,9 @@ from zcuda_async.interpreter.exact import FORMATS
 from zcuda_async.interpreter.operands import reader, writer
 from zcuda_async.interpreter.texels import Bytes, Header, handle_reader, limited, read_all, write_all
 from zcuda_async.interpreter.thread import MemoryFaultError, Step, Thread, TrapError, line_of
+from zcuda_async.jit.texture_header import CONVERSIONS
 from zcuda_async.ptx.ir import TYPE_BITS, Instruction
-from zcuda_async.ptx.texture import CONVERSIONS, elements_of, geometry_of
+from zcuda_async.ptx.texture import elements_of, geometry_of
 
 __all__ = ("SURFACE_STEPS",)
 

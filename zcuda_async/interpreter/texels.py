@@ -13,8 +13,8 @@ from zcuda_async.interpreter.bits import mask, number
 from zcuda_async.interpreter.exact import FORMATS
 from zcuda_async.interpreter.operands import reader
 from zcuda_async.interpreter.thread import MemoryFaultError, Reader, Thread, Writer, line_of
+from zcuda_async.jit.texture_header import CONVERSIONS, HEADER_FIELDS, LEVEL_FIELDS, LEVEL_SIZE, LEVELS_OFFSET
 from zcuda_async.ptx.ir import Address, Instruction, Operand
-from zcuda_async.ptx.texture import CONVERSIONS, HEADER_FIELDS, LEVEL_FIELDS, LEVEL_SIZE, LEVELS_OFFSET
 
 __all__ = (
     "Bytes",

@@ -24,8 +24,9 @@ from zcuda_async.interpreter.texels import (
     write_all,
 )
 from zcuda_async.interpreter.thread import Step, Thread
+from zcuda_async.jit.texture_header import SURFACE, TEXTURE
 from zcuda_async.ptx.ir import Instruction
-from zcuda_async.ptx.texture import QUERIES, SURFACE, TEXTURE, Geometry, elements_of, geometry_of
+from zcuda_async.ptx.texture import QUERIES, Geometry, elements_of, geometry_of
 
 __all__ = ("TEXTURE_STEPS",)
 

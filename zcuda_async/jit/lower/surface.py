@@ -16,8 +16,9 @@ from zcuda_async.jit.lower.half import narrow
 from zcuda_async.jit.lower.handles import by_handle
 from zcuda_async.jit.lower.texture_code import header_field, level_field
 from zcuda_async.jit.shapes import VARYING
+from zcuda_async.jit.texture_header import CONVERSIONS
 from zcuda_async.ptx.ir import TYPE_BITS, Instruction, Operand
-from zcuda_async.ptx.texture import CONVERSIONS, elements_of, geometry_of
+from zcuda_async.ptx.texture import elements_of, geometry_of
 
 if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering

@@ -8,7 +8,7 @@ from typing import Final
 from zcuda_async.jit.builder import Type
 from zcuda_async.jit.lower.half import widen
 from zcuda_async.jit.lower.texture_code import CHANNELS, Code
-from zcuda_async.ptx.texture import CONVERSIONS
+from zcuda_async.jit.texture_header import CONVERSIONS
 
 __all__ = ("texel_function",)
 

@@ -1,6 +1,6 @@
 """Textures (PTX ISA 9.7.10): tex, tld4, txq, suq and istypep.
 
-A handle is the address of a header (`ptx.texture`).  A fetch is a call of a function (`texture_fetch`), part by part;
+A handle is the address of a header (`jit.texture_header`).  A fetch is a call of a function (`texture_fetch`), part by part;
 where lanes have handles of their own, once for each handle.
 """
 
@@ -15,18 +15,9 @@ from zcuda_async.jit.lower.handles import by_handle
 from zcuda_async.jit.lower.texture_code import CHANNELS, call_channels, header_field, level_field
 from zcuda_async.jit.lower.texture_fetch import Fetch, fetch_function
 from zcuda_async.jit.shapes import VARYING
+from zcuda_async.jit.texture_header import LEVEL_FIELDS, LEVEL_SIZE, LEVELS_OFFSET, SURFACE, TEXTURE
 from zcuda_async.ptx.ir import Instruction, Operand
-from zcuda_async.ptx.texture import (
-    GEOMETRIES,
-    LEVEL_FIELDS,
-    LEVEL_SIZE,
-    LEVELS_OFFSET,
-    QUERIES,
-    SURFACE,
-    TEXTURE,
-    elements_of,
-    geometry_of,
-)
+from zcuda_async.ptx.texture import GEOMETRIES, QUERIES, elements_of, geometry_of
 
 if TYPE_CHECKING:
     from zcuda_async.jit.lower import Lowering

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from zcuda_async.jit.builder import Builder, Type
-from zcuda_async.ptx.texture import HEADER_FIELDS, LEVEL_FIELDS, LEVEL_SIZE, LEVELS_OFFSET
+from zcuda_async.jit.texture_header import HEADER_FIELDS, LEVEL_FIELDS, LEVEL_SIZE, LEVELS_OFFSET
 
 __all__ = ("CHANNELS", "Code", "call_channels", "channels_type", "header_field", "level_field")
 
