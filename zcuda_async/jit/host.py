@@ -14,6 +14,8 @@ __all__ = ("host_target", "initialise_llvm")
 @lru_cache(maxsize=1)
 def initialise_llvm() -> int:
     """Set LLVM up for this host, once; its major version."""
+    # Arithmetic is not to move down to where its result is used: behind a row of joins all the operands stay alive.
+    llvm.set_option("zcuda", "-disable-machine-sink")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return int(llvm.llvm_version_info[0])

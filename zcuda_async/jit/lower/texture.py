@@ -1,7 +1,7 @@
 """Textures (PTX ISA 9.7.10): tex, tld4, txq, suq and istypep.
 
-A handle is the address of a header (`jit.texture_header`).  A fetch is a call of a function (`texture_fetch`), part by part;
-where lanes have handles of their own, once for each handle.
+A handle is the address of a header (`jit.texture_header`).  A fetch is a call of a function (`texture_fetch`), part by
+part; where lanes have handles of their own, once for each handle.
 """
 
 from __future__ import annotations
