@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -148,3 +149,26 @@ def test_a_barrier_kernel_gets_its_whole_block_in_one_group() -> None:
 
 def test_a_group_divides_its_block_where_it_can() -> None:
     assert not choose(kernel("mov.u32 %r1, %tid.x; ret;"), (96, 1, 1)).is_partial
+
+
+DIVIDED = "mov.u32 %r1, %tid.{axis}; setp.gt.u32 %p1, %r1, 5; @%p1 bra OVER; st.global.u32 [%rd1], %r1; OVER: bar.sync 0; ret;"
+
+
+def test_where_lanes_part_before_a_barrier_a_group_is_one_row_at_most() -> None:
+    assert choose(kernel(DIVIDED.format(axis="x")), (32, 8, 1)).parts == 2
+    assert choose(kernel(DIVIDED.format(axis="x")), (16, 16, 1)).parts == 1
+    assert choose(kernel(DIVIDED.format(axis="x")), (256, 1, 1)).parts == 4
+    assert choose(kernel("bar.sync 0; ret;"), (32, 8, 1)).groups == 1
+
+
+@pytest.mark.parametrize(("indices", "parts"), [(1, 16), (2, 8), (3, 4), (5, 2)])
+def test_parts_fit_the_registers_for_what_loops_change_in_each(indices: int, parts: int) -> None:
+    names = [f"%r{10 + index}" for index in range(indices)]
+    start = "".join(f"mad.lo.s32 {name}, %r5, 100, {index};" for index, name in enumerate(names))
+    move = "".join(f"mad.lo.s32 {name}, {name}, %r1, %r2;" for name in names)
+    loads = "".join(
+        f"mad.wide.s32 %rd2, {name}, 4, %rd1; ld.global.u32 %r3, [%rd2]; st.global.u32 [%rd2+4], %r3;" for name in names
+    )
+    body = f"mov.u64 %rd1, 4096; mov.u32 %r5, %tid.y; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x; {start} mov.u32 %r4, 9; AGAIN: {loads} {move}"
+    body += "sub.u32 %r4, %r4, 1; setp.ne.u32 %p1, %r4, 0; bar.sync 0; @%p1 bra AGAIN; ret;"
+    assert choose(kernel(body), (16, 16, 1)).parts == parts

@@ -18,8 +18,15 @@ _MOST_PARTS: Final = 8
 _MOST_PARTS_WHOLE_BLOCK: Final = 16
 _MOST_PARTS_DIVERGING: Final = 4
 _FEW_BARRIERS: Final = 4
-_REGISTERS: Final = {16: 32, 8: 16, 4: 16}
-"""Vector registers of a host whose vectors hold that many 32-bit lanes."""
+_REGISTERS: Final = {16: 36, 8: 16, 4: 16}
+"""Vector registers of a host whose vectors hold that many 32-bit lanes.
+
+AVX-512 has 32; four more than that count as there, because not all that is alive at the fullest point is so for all
+parts at once.
+"""
+
+_SCALARS: Final = 16
+"""General registers for what loops change in each part: addresses and indices, of which a part has its own."""
 
 
 def choose_geometry(
@@ -33,7 +40,8 @@ def choose_geometry(
     threads = block[0] * block[1] * block[2]
     least = max(1, _WARP // lanes) if needs_warps else 1
     probe = analyse(flow, Geometry(block, lanes, max(2, least)), layout)
-    wanted = min(_limit(probe), max(1, _REGISTERS[lanes] // max(1, _pressure(probe, lanes))), -(-threads // lanes))
+    room = min(_REGISTERS[lanes] // max(1, _pressure(probe, lanes)), _SCALARS // max(1, _changing_scalars(probe)))
+    wanted = min(_limit(probe), max(1, room), -(-threads // lanes))
     parts = least
     while parts * 2 <= wanted:
         parts *= 2
@@ -75,13 +83,31 @@ def _pressure(analysis: Analysis, lanes: int) -> int:
     return most
 
 
+def _changing_scalars(analysis: Analysis) -> int:
+    """The most scalars of one part that a loop carries from one iteration to the next and changes."""
+    flow, most = analysis.flow, 0
+    for head, last in analysis.flow.regions.items():
+        inside = flow.blocks[head : last + 1]
+        changed = {r.name for block in inside for item in block.instructions for r in writes(item)}
+        shapes = [analysis.shapes[name] for name in analysis.live[head] & changed if name in analysis.shapes]
+        most = max(most, sum(shape.stride is not None and not shape.same for shape in shapes))
+    return most
+
+
+def _parts_of_a_row(geometry: Geometry) -> int:
+    """How many parts a row of a block of several rows has; no limit where rows are not cut into parts."""
+    x, y, z = geometry.block
+    return x // geometry.lanes if x % geometry.lanes == 0 and y * z > 1 else _MOST_PARTS
+
+
 def _limit(analysis: Analysis) -> int:
     """The most parts worth having.
 
     A loop that walks through global memory wants the whole block in one group: then the block reads
     each stretch of memory once, in order, instead of every group coming back to its own share of it.
     So does a kernel with barriers: a group that is the whole block never has to stop at one.  Not so if it
-    meets only a few, once each, and lanes part in between: masks of sixteen parts cost more than the stops.
+    meets only a few, once each, and lanes part in between: masks of sixteen parts cost more than the stops, and in a
+    group that is one row of its block at most, lanes do not part where it is the row that matters.
     Otherwise, where lanes may leave a loop at different times, wide groups would run half empty.
     """
     if analysis.flow.spins:  # whoever waits, waits for less company
@@ -93,7 +119,9 @@ def _limit(analysis: Analysis) -> int:
     if barriers:
         is_often = len(barriers) > _FEW_BARRIERS or any(index in loop for index in barriers for loop in loops)
         is_divided = any(analysis.pending.waiting(block.index) for block in analysis.flow.blocks)
-        return _MOST_PARTS_DIVERGING if is_divided and not is_often else _MOST_PARTS_WHOLE_BLOCK
+        if is_divided and not is_often:
+            return min(_MOST_PARTS_DIVERGING, _parts_of_a_row(analysis.geometry))
+        return _MOST_PARTS_WHOLE_BLOCK
     if any(analysis.pending.waiting(index) for loop in loops for index in loop):
         return _MOST_PARTS_DIVERGING
     return _MOST_PARTS
