@@ -3,18 +3,24 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := zcuda_async compat/zcuda_compat
+# The compiler's tests, for the oldest llvmlite: what depends on the version of LLVM.
+OLDEST := .venv-oldest
+COMPILER_TESTS := tests/test_jit_*.py tests/test_kernels_reference.py tests/test_corpus.py tests/test_compiler_client.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench kernels docs clean
+.PHONY: help demo test test-oldest check format bench kernels docs clean
 
 help:  ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.examples  ## Run the main example: overlapped transfers and kernels on a photograph
 	$(BIN)/python examples/overlap.py
 
 test: $(VENV)/.dev  ## Run the tests
 	$(BIN)/python -m pytest $(TESTS)
+
+test-oldest: $(OLDEST)/.dev  ## Run the compiler's tests with the oldest llvmlite that is supported
+	$(OLDEST)/bin/python -m pytest $(COMPILER_TESTS)
 
 check: $(VENV)/.dev  ## Lint, check the format, check the types
 	$(BIN)/ruff check .
@@ -38,7 +44,7 @@ docs: $(VENV)/.dev  ## Rewrite the pages that are made from the code
 	$(BIN)/zcuda coverage --table > docs/ptx-coverage.md
 
 clean:  ## Remove the environment and everything made by the tools
-	rm -rf $(VENV) build dist out .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist out .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -48,4 +54,9 @@ $(BIN)/python:
 # One stamp per set of extras: installing again happens only when pyproject.toml has changed.
 $(VENV)/.%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@
+
+$(OLDEST)/.dev: pyproject.toml .ci/oldest.py
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --editable '.[dev]' "$$($(OLDEST)/bin/python .ci/oldest.py llvmlite)"
 	@touch $@
