@@ -10,6 +10,7 @@ import ctypes
 import mmap
 import os
 import platform
+import shutil
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,19 +38,23 @@ from zcuda_async.ptx import parse
 from zcuda_async.ptx.ir import Function, Instruction, Module
 
 __all__ = (
+    "ARM_TOOLS",
     "TARGETS",
     "Buffers",
     "Case",
     "check",
     "compiled",
     "differences",
+    "image_of",
     "kernel",
+    "object_code",
     "run_code",
     "run_interpreter",
     "run_jit",
     "same",
     "sweep",
     "target",
+    "unpack",
 )
 
 Array = npt.NDArray[Any]
@@ -63,11 +68,16 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
+ARM_TOOLS: Final = ("aarch64-linux-gnu-gcc", "qemu-aarch64")
+"""Programs that run code for 64-bit ARM here; Debian's packages gcc-aarch64-linux-gnu and qemu-user have them."""
+
+
 def _available() -> tuple[str, ...]:
-    """The processors whose code this one can run."""
+    """The processors whose code this one can run; 64-bit ARM where there is an emulator."""
     if platform.machine() not in ("x86_64", "AMD64"):
         return ("host",)
-    return ("host", "avx2", "sse2") if host_target().lanes >= 8 else ("host", "sse2")
+    emulated = ("arm",) if all(map(shutil.which, ARM_TOOLS)) else ()
+    return ("host", "avx2", "sse2", *emulated) if host_target().lanes >= 8 else ("host", "sse2", *emulated)
 
 
 TARGETS: Final = _available()
@@ -85,6 +95,7 @@ def target(name: str) -> Target:
         "host": host_target(),
         "avx2": Target("haswell", "", 8, False),
         "sse2": Target("x86-64", "", 4, False),
+        "arm": Target("generic", "+neon", 4, False, "aarch64-unknown-linux-gnu"),
     }[name]
 
 
@@ -191,15 +202,21 @@ def _worker() -> _Worker:
     return _Worker()
 
 
-@contextmanager
-def compiled(case: Case, target_name: str = "host", parts: int | None = None) -> Iterator[NativeCode]:
-    """The kernel's machine code, loaded.  Where there are warp-level instructions, `parts` is at least a warp."""
+def object_code(case: Case, target_name: str = "host", parts: int | None = None) -> bytes:
+    """The kernel's object file.  Where there are warp-level instructions, `parts` is at least a warp."""
     where = target(target_name)
     instructions = (item for item in case.function.body if isinstance(item, Instruction))
     if parts is not None and any(item.opcode in WARP_OPCODES or is_warp_barrier(item) for item in instructions):
         parts = max(parts, 32 // where.lanes)
     ir, suspends, _ = generate_ir(case.text, "<test>", case.kernel, case.block, target=where, parts=parts)
-    code = NativeCode(assemble(ir, where, suspends=suspends), ENTRY)
+    assert not (target_name == "arm" and "llvm.x86" in ir)
+    return assemble(ir, where, suspends=suspends)
+
+
+@contextmanager
+def compiled(case: Case, target_name: str = "host", parts: int | None = None) -> Iterator[NativeCode]:
+    """The kernel's machine code, loaded."""
+    code = NativeCode(object_code(case, target_name, parts), ENTRY)
     try:
         yield code
     finally:
@@ -221,7 +238,8 @@ class _Image:
         return bytes(data)
 
 
-def _image(case: Case) -> _Image:
+def image_of(case: Case) -> _Image:
+    """What the module's variables hold at first."""
     info = inspect_module(case.text, "<test>")
     return _Image(
         info.globals_image.ljust(info.memory_size, b"\0"), info.relocations, {v.name: v.offset for v in info.variables}
@@ -230,7 +248,7 @@ def _image(case: Case) -> _Image:
 
 def _place(case: Case) -> tuple[Buffers, int, _Image]:
     """Buffers for the arguments and, last, the module's variables at their address."""
-    image = _image(case)
+    image = image_of(case)
     blank = np.frombuffer(image.data or bytes(16), np.uint8)
     buffers = Buffers([*case.arrays, blank])
     base = buffers.addresses[-1]
@@ -246,6 +264,10 @@ def run_jit(case: Case, target_name: str = "host", parts: int | None = None) -> 
     """The arrays after the launch, computed by machine code; skips the test where this host cannot run it."""
     if target_name not in TARGETS:
         pytest.skip(f"this processor cannot run code for {target_name}")
+    if target_name == "arm":
+        from arm_tools import run_arm
+
+        return run_arm(case, parts)
     with compiled(case, target_name, parts) as code:
         return run_code(code, case)
 
@@ -254,7 +276,7 @@ def run_code(code: NativeCode, case: Case) -> list[Array]:
     """The arrays after the launch, computed by machine code that `compiled` made of the same kernel and block."""
     buffers, base, _ = _place(case)
     _worker().run(code, case, case.pack(buffers.addresses), base)
-    return _unpack(case, [buffers.contents(index) for index in range(len(case.arrays))], buffers.addresses)
+    return unpack(case, [buffers.contents(index) for index in range(len(case.arrays))], buffers.addresses)
 
 
 def run_interpreter(
@@ -284,10 +306,10 @@ def run_interpreter(
         heap=heap,
         cluster=case.cluster,
     )
-    return _unpack(case, contents[:-1], buffers.addresses)
+    return unpack(case, contents[:-1], buffers.addresses)
 
 
-def _unpack(case: Case, contents: Sequence[bytes | bytearray], addresses: Sequence[int]) -> list[Array]:
+def unpack(case: Case, contents: Sequence[bytes | bytearray], addresses: Sequence[int]) -> list[Array]:
     """What the arrays hold; links are relative again, as they were given."""
     found = [bytearray(data) for data in contents]
     for array, offset, target in case.links:

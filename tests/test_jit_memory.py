@@ -86,7 +86,7 @@ def load_case(space: str, spelling: str, types: Sequence[str], vector: str, *, g
             size, register = BYTES[ptx_type] * count, register_type(ptx_type)
             names = [f"%x{slot + at}" for at in range(count)]
             registers += [f".reg .{register} {name};" for name in names]
-            start = "{%d0, %d0}" if register == "b128" else "1"
+            start = "{%d2, %d2}" if register == "b128" else "1"
             body += [f"mov.{register} {name}, {start};" for name in names]
             body += [f"mul.wide.s32 %d40, %r20, {size}; add.s64 %d41, %d30, %d40;"]
             to = names[0] if count == 1 else f"{{{', '.join(names)}}}"

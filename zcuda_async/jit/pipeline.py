@@ -17,7 +17,10 @@ __all__ = ("assemble", "optimise")
 
 def _machine(target: Target) -> llvm.TargetMachine:
     initialise_llvm()
-    return llvm.Target.from_default_triple().create_target_machine(
+    if target.triple:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(target.triple or llvm.get_default_triple()).create_target_machine(
         cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="default"
     )
 
@@ -44,7 +47,7 @@ def optimise(text: str, target: Target, *, suspends: bool) -> tuple[llvm.ModuleR
     """Parse and optimise a module."""
     machine = _machine(target)
     module = llvm.parse_assembly(text)
-    module.triple = llvm.get_default_triple()
+    module.triple = target.triple or llvm.get_default_triple()
     module.verify()
     if suspends:
         _promote(module, machine)

@@ -40,12 +40,16 @@ __all__ = ("Group", "Refuse", "Target")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The host features that code generation itself looks at; the rest is LLVM's business."""
+    """The host features that code generation itself looks at; the rest is LLVM's business.
+
+    `triple` is LLVM's name for another kind of machine than this one.
+    """
 
     cpu: str
     features: str
     lanes: int
     has_avx512: bool
+    triple: str = ""
 
 
 Refuse = Callable[[Instruction, str], PtxError]
