@@ -163,7 +163,8 @@ def generate_ir(
     except RefusedCallError as refused:
         raise refuse(refused.instruction, refused.reason) from None
     called = tuple(expand_copies(expand_allocations(function)) for function in program.functions)
-    program = Program(expand_allocations(program.kernel), called)
+    kept = program.kept
+    program = Program(expand_allocations(program.kernel), called, kept)
     layout = kernel_layout(module, program.kernel)
     everyone = _threads_of_all(program, block)
     callees, waiting_functions = prepare_callees(program.functions, everyone, refuse)
@@ -185,14 +186,16 @@ def generate_ir(
     read_names = frozenset(register.name for item in instructions for register in reads(item))
     group = Group(analyse(flow, geometry, layout), layout, target, read_names, refuse)
     group.waiting_functions = waiting_functions
-    functions = [(callee.function, _function_group(module, callee, group)) for callee in callees]
+    functions = [(callee.function, _function_group(module, callee, group, kept)) for callee in callees]
     ir = write_module(group, waiting, functions, llvm_major=initialise_llvm())
     return ir, needs_coroutines(waiting, geometry), layout.static_shared
 
 
-def _function_group(module: Module, callee: Callee, kernel: Group) -> Group:
+def _function_group(module: Module, callee: Callee, kernel: Group, kept: frozenset[str]) -> Group:
     """The group of a function that is called out of line; it shares the kernel's geometry and shared memory."""
     layout = function_layout(module, callee.function, kernel.layout)
+    if callee.function.name in kept:  # expanded, it would take nothing from the thread's stack
+        layout = replace(layout, frame_bytes=0)
     analysis = analyse(callee.flow, kernel.geometry, layout, partial=True)
     return Group(analysis, layout, kernel.target, kernel.read_names, kernel.refuse)
 

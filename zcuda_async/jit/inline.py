@@ -9,6 +9,7 @@ of their own, and its ``ret`` a jump behind the call.  Parameter variables that 
 at constant offsets, always the same way, then turn into registers; the others into local memory.
 Recursive functions, and what calls through pointers may mean, have no such form: they stay functions, which
 get their arguments, and leave their results, in an area of their caller's local memory (see `lower.calls`).
+So do functions that would make the kernel too large (see `callsize`).
 ``brx.idx`` becomes a chain of branches here, too.
 """
 
@@ -19,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from zcuda_async.jit.callgraph import CallGraph, build_call_graph
+from zcuda_async.jit.callsize import functions_to_keep
 from zcuda_async.jit.parameters import place_parameters
 from zcuda_async.ptx.ir import (
     TYPE_BITS,
@@ -433,6 +435,8 @@ class Program:
 
     kernel: Function
     functions: tuple[Function, ...] = ()
+    kept: frozenset[str] = frozenset()
+    """Those of the functions that only stay ones because the kernel would become too large."""
 
     @property
     def instructions(self) -> list[Instruction]:
@@ -451,6 +455,8 @@ def expand_calls(module: Module, kernel: Function) -> Program:
     if all(item.opcode not in ("call", "brx") for item in items) and all(v.space != "param" for v in kernel.variables):
         return Program(kernel)
     graph = build_call_graph(module)
+    kept = functions_to_keep(module, kernel, graph)
+    graph = replace(graph, recursive=graph.recursive | kept)
     known = {function.name: function for function in module.functions}
     done: dict[str, Function] = {}
     waiting = [kernel.name]
@@ -463,7 +469,7 @@ def expand_calls(module: Module, kernel: Function) -> Program:
     shared = [v for function in done.values() for v in function.variables if v.space == "shared"]
     own = {variable.name for variable in kernel.variables}
     extra = {variable.name: variable for variable in shared if variable.name not in own}
-    return Program(replace(kernel, variables=(*kernel.variables, *extra.values())), tuple(done.values()))
+    return Program(replace(kernel, variables=(*kernel.variables, *extra.values())), tuple(done.values()), kept)
 
 
 def _expand_function(module: Module, graph: CallGraph, function: Function) -> tuple[Function, list[str]]:
