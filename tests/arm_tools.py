@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -52,6 +54,7 @@ class _Memory:
 @cache
 def _driver() -> Path:
     directory = Path(tempfile.mkdtemp(prefix="zcuda-arm-"))
+    atexit.register(shutil.rmtree, directory)
     source = Path(__file__).with_name("arm_driver.c")
     subprocess.run([_COMPILER, "-O1", "-o", str(directory / "driver"), str(source)], check=True)
     return directory
@@ -75,6 +78,7 @@ def run_arm(case: Case, parts: int | None = None) -> list[Array]:
     for region in memory.regions:
         if region.data is not None:
             found[region.address], data = bytearray(data[: region.size]), data[region.size :]
+    jit_harness.services().memory[:] = found[jit_harness.services().address]
     return jit_harness.unpack(case, [found[address] for address in buffers[:-1]], buffers)
 
 
@@ -92,7 +96,9 @@ def _prepare(case: Case) -> tuple[_Memory, bytes, list[int]]:
     x, y, z = case.grid
     control = bytearray(LAUNCH_SIZE + WORKER_SIZE)
     LAUNCH.pack_into(control, 0, 0, x * y * z, 3, 1, 0, x, y, z, case.dynamic_shared, params, base, 0, 0)
-    EXTENSION.pack_into(control, EXTENSION_OFFSET, 0, *case.cluster, 0, 1, case.stack_bytes)
+    services = jit_harness.services()
+    memory.regions.append(_Region(services.address, len(services.memory), bytes(services.memory)))
+    EXTENSION.pack_into(control, EXTENSION_OFFSET, 0, *case.cluster, services.address, 1, case.stack_bytes)
     WORKER.pack_into(control, LAUNCH_SIZE, shared, scratch, jit_harness.SCRATCH_BYTES, 0, 0, 0, 0, 0)
     launch = memory.add(bytes(control), _PAGE)
     return memory, struct.pack("<QQQ", len(memory.regions), launch, launch + LAUNCH_SIZE), buffers
