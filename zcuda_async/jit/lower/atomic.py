@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ("ATOMIC",)
 
-_WITHOUT_WIDE_EXCHANGE: Final = "x86-64"
-"""LLVM's name for the first 64-bit processors, which some code runs on in tests only."""
-
 _OPERATIONS: Final = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
 
 
@@ -83,7 +80,7 @@ def _describe(group: Group, instruction: Instruction) -> _Atomic:
     operation = next(name for name in _OPERATIONS if instruction.has(name))
     ptx_type = instruction.types[0]
     space = space_of(instruction)
-    if ptx_type == "b128" and space != "shared" and group.target.cpu == _WITHOUT_WIDE_EXCHANGE:
+    if ptx_type == "b128" and space != "shared" and not group.target.has_wide_atomics:
         raise group.refuse(instruction, "this processor cannot exchange 128 bits atomically")
     destinations = _elements(instruction.operands[0]) if instruction.opcode == "atom" else ()
     wanted = any(isinstance(each, Register) and each.name in group.read_names for each in destinations)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Builder, Type, llvm_type
 from zcuda_async.jit.cfg import EXIT, Block
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 __all__ = ("Group", "Refuse", "Target")
 
 
+_FIRST: Final = "x86-64"
+"""LLVM's name for the first 64-bit x86 processors, and for unknown ones, whose features say what they can do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The host features that code generation itself looks at; the rest is LLVM's business.
@@ -50,6 +54,11 @@ class Target:
     lanes: int
     has_avx512: bool
     triple: str = ""
+
+    @property
+    def has_wide_atomics(self) -> bool:
+        """Whether 128 bits can be exchanged atomically: by all but the first 64-bit x86 processors."""
+        return self.cpu != _FIRST or "+cx16" in self.features
 
 
 Refuse = Callable[[Instruction, str], PtxError]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from zcuda_async.jit.builder import Type, llvm_type
 from zcuda_async.jit.lower.indexed import Index, index_of
+from zcuda_async.jit.lower.ordered import is_ordered, load_by_lane, load_ordered, store_by_lane, store_ordered
 from zcuda_async.jit.lower.rows import first_of_row, row_or_apart
 from zcuda_async.jit.lower.special import launch_field, symbol_value, worker_field
 from zcuda_async.jit.lower.windows import find_window, has_windows
@@ -189,7 +190,7 @@ def load(group: Group, instruction: Instruction) -> None:
     """``ld`` and ``ldu``."""
     destinations = _elements(instruction.operands[0])
     plain = group.plain(instruction)
-    ordered = _is_ordered(instruction)
+    ordered = is_ordered(instruction)
     columns: list[list[str]] = [[] for _ in destinations]
     places = _places(group, instruction.operands[1], space_of(instruction), group.count(plain))
     for part, where in enumerate(places):
@@ -226,11 +227,6 @@ def _prefetch(group: Group, instruction: Instruction, pointer: str, size: int, p
         builder.call("void", "llvm.prefetch.p0", [("ptr", at), ("i32", "0"), ("i32", "3"), ("i32", "1")])
 
 
-def _is_ordered(instruction: Instruction) -> bool:
-    """Whether other threads' writes must be seen: no hoisting, no merging."""
-    return any(instruction.has(name) for name in ("volatile", "relaxed", "acquire", "release", "mmio"))
-
-
 def _load_part(
     group: Group, instruction: Instruction, where: Place, count: int, part: int, plain: Shape, *, ordered: bool
 ) -> list[str]:
@@ -240,7 +236,7 @@ def _load_part(
         return _load_uniform(group, instruction, where, count, part, ordered=ordered)
     mask = _reading(group, instruction, part, plain)
     if ordered:
-        return _load_by_lane(group, instruction, where, count, mask)
+        return load_by_lane(group, instruction, spread(group, where), elem, count, mask)
     tag = _tag(space_of(instruction))
     if stride == size * count and count in (1, 2, 4):
         if group.advances(instruction.operands[1]) and group.loads_in_loop() <= _FEW_LOADS:
@@ -295,8 +291,7 @@ def _load_uniform(
     for index in range(count):
         at = group.builder.op(f"getelementptr i8, ptr {pointer}, i64 {index * size}") if index else pointer
         if ordered:
-            values.append(group.builder.op(f"load atomic volatile {_integer(elem)}, ptr {at} acquire, align {size}"))
-            values[-1] = group.builder.cast("bitcast", Type(_integer(elem)), values[-1], Type(elem))
+            values.append(load_ordered(group, instruction, at, elem))
         else:
             values.append(group.builder.op(f"load {elem}, ptr {at}, align {size}{tag}"))
     return values
@@ -384,28 +379,6 @@ def _gather_narrow(group: Group, kind: Type, pointers: str, mask: str | None) ->
     return builder.cast("bitcast", narrow, value, kind)
 
 
-def _load_by_lane(group: Group, instruction: Instruction, where: Place, count: int, mask: str | None) -> list[str]:
-    """Ordered loads of varying addresses: one atomic scalar load a lane."""
-    elem, size = _memory_type(instruction)
-    builder = group.builder
-    whole = _integer(elem)
-    kind = group.vector(whole)
-    pointers = spread(group, where)
-    slots = [builder.alloca(str(kind)) for _ in range(count)]
-
-    def body(lane: str) -> None:
-        pointer = group.lane_of(Type("ptr", group.lanes), pointers, lane)
-        for index, slot in enumerate(slots):
-            at = builder.op(f"getelementptr i8, ptr {pointer}, i64 {index * size}")
-            value = builder.op(f"load atomic volatile {whole}, ptr {at} acquire, align {size}")
-            to = builder.op(f"getelementptr {whole}, ptr {slot}, i32 {lane}")
-            builder.line(f"store {whole} {value}, ptr {to}")
-
-    group.each_lane(None if mask is None else group.mask_bits(mask), body)
-    loaded = [builder.op(f"load {kind}, ptr {slot}") for slot in slots]
-    return [builder.cast("bitcast", kind, value, group.vector(elem)) for value in loaded]
-
-
 # ---------------------------------------------------------------------- stores
 
 
@@ -433,16 +406,18 @@ def _store_uniform(
     elem, size = _memory_type(instruction)
     tag = _tag(space_of(instruction))
 
+    ordered = is_ordered(instruction)
+
     def write() -> None:
+        builder = group.builder
         for index, value in enumerate(values):
-            at = group.builder.op(f"getelementptr i8, ptr {pointer}, i64 {index * size}") if index else pointer
-            group.builder.line(f"store {_volatile(instruction)}{elem} {value}, ptr {at}, align {size}{tag}")
+            at = builder.op(f"getelementptr i8, ptr {pointer}, i64 {index * size}") if index else pointer
+            if ordered:
+                store_ordered(group, instruction, at, elem, value)
+            else:
+                builder.line(f"store {elem} {value}, ptr {at}, align {size}{tag}")
 
     _when_any(group, mask, write)
-
-
-def _volatile(instruction: Instruction) -> str:
-    return "volatile " if _is_ordered(instruction) else ""
 
 
 def _when_any(group: Group, mask: str | None, write: Callable[[], None]) -> None:
@@ -464,8 +439,8 @@ def _store_part(group: Group, instruction: Instruction, where: Place, values: Se
     kind = group.vector(elem)
     tag = _tag(space_of(instruction))
     count = len(values)
-    if _is_ordered(instruction):
-        _store_by_lane(group, instruction, where, values, mask)
+    if is_ordered(instruction):
+        store_by_lane(group, instruction, spread(group, where), elem, values, mask)
         return
     if where.shape.stride == size * count and count in (1, 2, 4):
         _store_consecutive(group, where.pointer, kind, size, values, mask, tag)
@@ -557,26 +532,6 @@ def _interleave(group: Group, kind: Type, values: Sequence[str]) -> tuple[Type, 
     lanes = group.lanes
     order = [index * lanes + lane for lane in range(lanes) for index in range(len(values))]
     return wide, group.builder.shuffle(wide, joined, "poison", order)
-
-
-def _store_by_lane(
-    group: Group, instruction: Instruction, where: Place, values: Sequence[str], mask: str | None
-) -> None:
-    """Ordered stores: one release store a lane."""
-    elem, size = _memory_type(instruction)
-    builder = group.builder
-    whole = group.vector(_integer(elem))
-    bits = [builder.cast("bitcast", group.vector(elem), value, whole) for value in values]
-    pointers = spread(group, where)
-
-    def body(lane: str) -> None:
-        pointer = group.lane_of(Type("ptr", group.lanes), pointers, lane)
-        for index, value in enumerate(bits):
-            at = builder.op(f"getelementptr i8, ptr {pointer}, i64 {index * size}")
-            one = group.lane_of(whole, value, lane)
-            builder.line(f"store atomic volatile {whole.elem} {one}, ptr {at} release, align {size}")
-
-    group.each_lane(None if mask is None else group.mask_bits(mask), body)
 
 
 def nothing(_: Group, __: Instruction) -> None:
