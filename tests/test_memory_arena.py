@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import anyio
 import pytest
 
 from zcuda_async.errors import CudaError
+from zcuda_async.jit.abi import WORKER_SPACING
 from zcuda_async.memory.arena import Arena
 from zcuda_async.memory.mapping import MAX_WORKERS, PAGE, ArenaLayout, map_shared
 
@@ -155,6 +158,42 @@ def test_sizes_must_be_positive(device_bytes: int, host_bytes: int) -> None:
 def test_an_arena_larger_than_the_address_space_is_refused() -> None:
     with pytest.raises(CudaError, match=r"^cudaErrorMemoryAllocation \(2\): no free address range of \d+ bytes"):
         Arena(1 << 47, MIB)
+
+
+@pytest.mark.parametrize("bits", [39, 42])
+def test_systems_with_fewer_addresses_have_room_too(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As arm64 systems may be built: beyond so many bits there is no memory."""
+
+    def limited(fd: int, address: int, size: int) -> None:
+        if address + size > 1 << bits:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        map_shared(fd, address, size)
+
+    monkeypatch.setattr("zcuda_async.memory.arena.map_shared", limited)
+    first, second = Arena(4 << 30, 4 << 30), Arena(4 << 30, 4 << 30)
+    assert 1 << (bits - 2) <= first.base < first.layout.limit <= second.base
+    assert second.layout.limit <= 5 << (bits - 3)
+    assert first.base % (MAX_WORKERS * WORKER_SPACING) == 0
+    address = second.device_heap.allocate(8)
+    second.view(address, 8)[:] = b"anywhere"
+    with pytest.raises(CudaError, match=r"bytes for the arena: \[Errno 12\] Cannot allocate memory$"):
+        Arena(1 << bits, MIB)
+    first.close()
+    second.close()
+
+
+def test_a_workers_pieces_are_apart_whatever_the_size_of_a_page() -> None:
+    region = ArenaLayout(0, 2 * MIB, 2 * MIB).worker_region(0)
+    largest = 64 << 10
+    pieces = [
+        (region.page, largest),
+        (region.shared, region.shared_size),
+        (region.scratch, region.scratch_size),
+        (WORKER_SPACING, largest),
+    ]
+    assert all(address % largest == 0 for address, _ in pieces)
+    for (address, size), (following, _) in itertools.pairwise(pieces):
+        assert following - address - size >= largest
 
 
 def test_mapping_over_something_is_refused() -> None:

@@ -8,6 +8,7 @@ import os
 import threading
 import warnings
 import weakref
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Final
 
@@ -27,9 +28,8 @@ from zcuda_async.memory.mapping import (
 __all__ = ("Arena",)
 
 _STEP: Final = 2 << 20
-_LOWEST: Final = 0x2000_0000_0000
-_HIGHEST: Final = 0x5000_0000_0000
-"""Between these, x86-64 and 48-bit arm64 programs keep nothing: code, heap, libraries and stacks lie above."""
+_ADDRESS_BITS: Final = (47, 42, 39)
+"""Of a program's addresses: at least 47 on x86-64 and most arm64 systems, 42 or 39 on the others."""
 _SPACING: Final = 64 << 30
 
 
@@ -203,15 +203,26 @@ def _map_anywhere(fd: int, host_bytes: int, device_bytes: int) -> ArenaLayout:
             f"the system refuses an arena with {host_bytes} bytes of pinned memory: {error.strerror}; raise the"
             " limit on file sizes (ulimit -f) or open the device with less",
         ) from error
-    stride = -(-(size + _STEP) // _SPACING) * _SPACING
-    for base in range(_LOWEST, _HIGHEST - size, stride):
+    refusal = ""
+    for base in _bases(size, -(-(size + _STEP) // _SPACING) * _SPACING):
         try:
             map_shared(fd, base, size)
         except OSError as error:
-            if error.errno not in (None, errno.EEXIST):
+            if error.errno not in (None, errno.EEXIST, errno.ENOMEM):
                 raise CudaError(Status.cudaErrorMemoryAllocation, f"no address space for the arena: {error}") from error
+            if error.errno == errno.ENOMEM:
+                refusal = f": {error}"
             continue
         layout = ArenaLayout(base, host_bytes, device_bytes)
         advise_huge_pages(layout.device_base, device_bytes)
         return layout
-    raise CudaError(Status.cudaErrorMemoryAllocation, f"no free address range of {size} bytes for the arena")
+    raise CudaError(Status.cudaErrorMemoryAllocation, f"no free address range of {size} bytes for the arena{refusal}")
+
+
+def _bases(size: int, stride: int) -> Iterator[int]:
+    """Where an arena may begin: programs keep nothing from a quarter to five eighths of their addresses.
+
+    Code, heap, libraries and stacks lie above.  Addresses that the system's programs do not have are refused.
+    """
+    for bits in _ADDRESS_BITS:
+        yield from range(1 << (bits - 2), (5 << (bits - 3)) - size, stride)

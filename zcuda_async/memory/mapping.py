@@ -27,10 +27,12 @@ MAX_WORKERS: Final = 128
 """How many worker regions an arena has room for; unused ones cost address space only."""
 
 _REGION_SIZE: Final = 64 << 20
-_SHARED_OFFSET: Final = 64 << 10
+_LARGEST_PAGE: Final = 64 << 10
+"""What arm64 systems may have; those of x86-64 have 4 KiB."""
+_SHARED_OFFSET: Final = 2 * _LARGEST_PAGE
 _SHARED_SIZE: Final = 256 << 10
-_SCRATCH_OFFSET: Final = 384 << 10
-_GUARD: Final = 64 << 10
+_SCRATCH_OFFSET: Final = _SHARED_OFFSET + _SHARED_SIZE + _LARGEST_PAGE
+_GUARD: Final = _LARGEST_PAGE
 
 _MAP_NORESERVE: Final = 0x4000
 _MAP_FIXED_NOREPLACE: Final = 0x100000
