@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +26,14 @@ from zcuda_async.executor.pool import PoolExecutor
 from zcuda_async.memory.arena import Arena
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pool]
+
+IS_ARM = platform.machine() == "aarch64"
+TRAP = (
+    (Status.cudaErrorLaunchFailure, "arithmetic fault or trap in block 0 of trap")
+    if IS_ARM
+    else (Status.cudaErrorIllegalInstruction, "illegal instruction in block 0 of trap")
+)
+"""LLVM's trap is a breakpoint on ARM; the code generator's own say first what they stand for."""
 
 
 def is_gone(pid: int) -> bool:
@@ -65,7 +75,8 @@ async def test_an_address_no_processor_has_is_an_illegal_address() -> None:
     async with open_pool() as (pool, _):
         fault = await fault_of(pool, "wild", 0xDEAD << 48)
         assert fault.code == Status.cudaErrorIllegalAddress
-        assert fault.detail == "access through a wild or misaligned address in block 0 of wild"
+        what = "illegal address 0x[0-9a-f]+" if IS_ARM else "access through a wild or misaligned address"
+        assert re.fullmatch(f"{what} in block 0 of wild", fault.detail)
 
 
 async def test_another_workers_memory_is_out_of_reach() -> None:
@@ -78,8 +89,13 @@ async def test_another_workers_memory_is_out_of_reach() -> None:
     ("name", "code", "detail"),
     [
         ("assert", Status.cudaErrorAssert, "assertion failed in block 0 of assert (PTX line 7)"),
-        ("trap", Status.cudaErrorIllegalInstruction, "illegal instruction in block 0 of trap"),
-        ("divide", Status.cudaErrorLaunchFailure, "arithmetic fault or trap in block 0 of divide"),
+        ("trap", *TRAP),
+        pytest.param(
+            "divide",
+            Status.cudaErrorLaunchFailure,
+            "arithmetic fault or trap in block 0 of divide",
+            marks=pytest.mark.skipif(IS_ARM, reason="this processor divides by zero without a fault"),
+        ),
         ("overflow", Status.cudaErrorHardwareStackError, "stack overflow in block 0 of overflow"),
     ],
 )
