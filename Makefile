@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := zcuda_async compat/zcuda_compat
-# The compiler's tests, for the oldest llvmlite: what depends on the version of LLVM.
 OLDEST := .venv-oldest
-COMPILER_TESTS := tests/test_jit_*.py tests/test_kernels_reference.py tests/test_corpus.py tests/test_compiler_client.py
+# What depends on the version of LLVM: the code generator's tests and kernels that run.  They compile most of the time,
+# so they run side by side; the others look at processes and at the order of events, and have the machine to themselves.
+COMPILER_TESTS := tests/test_jit_*.py tests/test_kernels_reference.py tests/test_corpus.py
+SIDE_BY_SIDE := --numprocesses auto --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-oldest check format bench kernels docs clean
@@ -17,10 +19,15 @@ demo: $(VENV)/.examples  ## Run the main example: overlapped transfers and kerne
 	$(BIN)/python examples/overlap.py
 
 test: $(VENV)/.dev  ## Run the tests
+ifdef TESTS
 	$(BIN)/python -m pytest $(TESTS)
+else
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(COMPILER_TESTS)
+	$(BIN)/python -m pytest $(addprefix --ignore-glob=,$(COMPILER_TESTS))
+endif
 
 test-oldest: $(OLDEST)/.dev  ## Run the compiler's tests with the oldest llvmlite that is supported
-	$(OLDEST)/bin/python -m pytest $(COMPILER_TESTS)
+	$(OLDEST)/bin/python -m pytest $(SIDE_BY_SIDE) $(COMPILER_TESTS)
 
 check: $(VENV)/.dev  ## Lint, check the format, check the types
 	$(BIN)/ruff check .
