@@ -15,6 +15,7 @@ from zcuda_async.jit.cfg import EXIT, Block, is_warp_barrier
 from zcuda_async.jit.lower import lowering_of
 from zcuda_async.jit.lower.barrier import Barriers, state_field
 from zcuda_async.jit.lower.calls import Calls
+from zcuda_async.jit.lower.ends import comparison_by_ends, every_lane_takes
 from zcuda_async.jit.lower.faults import DEADLOCK, raise_fault
 from zcuda_async.jit.lower.group import Group
 from zcuda_async.jit.lower.indexed import remember, sources_of_index
@@ -197,12 +198,14 @@ class GroupCode:
         group.block = block
         group.kept = kept
         group.masks = masks
+        by_ends = comparison_by_ends(group, block) if masks is None and block.barrier is None else None
         for instruction in block.instructions:
-            self._emit_instruction(instruction)
+            if instruction is not by_ends:
+                self._emit_instruction(instruction)
         if block.barrier is not None:
             self._emit_barrier(block, block.barrier)
         else:
-            self._emit_branch(block)
+            self._emit_branch(block, by_ends)
 
     def _may_be_together(self, index: int) -> bool:
         """Whether it is worth asking if all lanes have come together again: at joins, not in hot loops."""
@@ -384,7 +387,8 @@ class GroupCode:
         elif self.barriers is not None:
             self.barriers.leave(masks)
 
-    def _emit_branch(self, block: Block) -> None:
+    def _emit_branch(self, block: Block, by_ends: Instruction | None) -> None:
+        """The block's branch; `by_ends` is the comparison that it depends on, if that is still to be made."""
         group, builder = self.group, self.builder
         if block.branch is None or block.branch.guard is None or block.fallthrough is None:
             self._go(block, block.taken, group.masks)
@@ -398,6 +402,13 @@ class GroupCode:
                 builder.label(name)
                 self._go(block, target, group.masks)
             return
+        if by_ends is not None:
+            every, some = builder.block_name("every"), builder.block_name("some")
+            builder.line(f"br i1 {every_lane_takes(group, by_ends, guard)}, label %{every}, label %{some}")
+            builder.label(every)
+            self._go(block, block.taken, None)
+            builder.label(some)
+            self._emit_instruction(by_ends)
         self._emit_divergence(block)
 
     def _emit_divergence(self, block: Block) -> None:

@@ -32,6 +32,12 @@ class Geometry:
         return -(-self.threads // self.width)
 
     @property
+    def is_one_row(self) -> bool:
+        """Whether every group lies in one row of its block."""
+        x, y, z = self.block
+        return y * z == 1 or x % self.width == 0
+
+    @property
     def is_partial(self) -> bool:
         """Whether the last group has lanes that are no threads."""
         return self.threads % self.width != 0

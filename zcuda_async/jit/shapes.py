@@ -222,8 +222,7 @@ class Transfer:
         if x == 1:
             return constant(0)
         if x % lanes == 0 or rows == 1:
-            in_one_row = rows == 1 or x % self.geometry.width == 0
-            return Shape(1, single or x == lanes, None, lanes, 1024, in_one_row)
+            return Shape(1, single or x == lanes, None, lanes, 1024, self.geometry.is_one_row)
         return Shape(None, single or lanes % x == 0)
 
     def _tid_row(self, size: int, below: int, above: int) -> Shape:

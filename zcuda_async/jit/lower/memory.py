@@ -114,10 +114,17 @@ def _places(group: Group, operand: Operand, space: str, count: int) -> Iterator[
     if count <= _TWO or shape.stride is None or not shape.is_even or not isinstance(operand.base, Register):
         yield from (place(group, operand, space, part) for part in range(count))
         return
-    first, second = (place(group, operand, space, part) for part in range(_TWO))
-    yield first
+    where = place(group, operand, space, 0)
+    yield where
+    if group.geometry.is_one_row and group.advances(operand):
+        # What differs from part to part can only be the thread's index in its row.
+        for part in range(1, count):
+            offset = part * group.lanes * shape.stride
+            yield replace(where, pointer=builder.op(f"getelementptr i8, ptr {where.pointer}, i64 {offset}"))
+        return
+    second = place(group, operand, space, 1)
     yield second
-    start, following = (builder.op(f"ptrtoint ptr {where.pointer} to i64") for where in (first, second))
+    start, following = (builder.op(f"ptrtoint ptr {each.pointer} to i64") for each in (where, second))
     distance = builder.op(f"sub i64 {following}, {start}")
     where = second
     for _ in range(_TWO, count):
