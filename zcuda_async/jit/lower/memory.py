@@ -36,6 +36,9 @@ _OFF: Final = "zeroinitializer"
 _AHEAD: Final = 8
 """How many iterations ahead a loop's loads are prefetched."""
 
+_ONCE: Final = "0"
+"""The prefetches' locality: what is read once in passing is not worth a place in the outer caches."""
+
 _FEW_LOADS: Final = 8
 """The most loads of a loop that is prefetched for: more are either neighbours, whose lines are asked for already, or
 come from so many places that what is asked for early is gone again when it is read."""
@@ -231,7 +234,7 @@ def _prefetch(group: Group, instruction: Instruction, pointer: str, size: int, p
         there = builder.op(f"add i64 {here}, {group.ahead[key]}")
         target = builder.op(f"inttoptr i64 {there} to ptr")
         at = builder.op(f"getelementptr i8, ptr {target}, i64 {line}")
-        builder.call("void", "llvm.prefetch.p0", [("ptr", at), ("i32", "0"), ("i32", "3"), ("i32", "1")])
+        builder.call("void", "llvm.prefetch.p0", [("ptr", at), ("i32", "0"), ("i32", _ONCE), ("i32", "1")])
 
 
 def _load_part(
