@@ -5,6 +5,7 @@ Every operation is submitted at once and returns an awaitable `Op`.
 """
 
 from zcuda_async._version import __version__
+from zcuda_async.completion import as_completed
 from zcuda_async.context import Context
 from zcuda_async.device import Device, device_count, open_device
 from zcuda_async.errors import CompileError, CudaError, LaunchError, Status
@@ -70,6 +71,7 @@ __all__ = (
     "TextureOptions",
     "VirtualClock",
     "__version__",
+    "as_completed",
     "device_count",
     "elapsed_ms",
     "open_device",

@@ -105,7 +105,7 @@ class Completion(Generic[R]):
         if self._state >= _DONE:
             await checkpoint()
             return
-        self._check_waiter()
+        self.check_waiter()
         event = self._event
         if event is None:
             event = self._event = anyio.Event()
@@ -176,7 +176,7 @@ class Completion(Generic[R]):
         """Raise what a done callback raised where it can be heard."""
         raise error
 
-    def _check_waiter(self) -> None:
+    def check_waiter(self) -> None:
         """Raise if whoever is about to wait would never hear of the end."""
 
     def _note_observed(self, error: BaseException) -> None:
@@ -365,7 +365,8 @@ class Op(Completion[R]):
     def _note_observed(self, error: BaseException) -> None:
         self.stream.context.note_observed(error)
 
-    def _check_waiter(self) -> None:
+    def check_waiter(self) -> None:
+        """Raise for a thread whose event loop never hears of the end."""
         context = self.stream.context
         if get_ident() != context.thread:
             raise RuntimeError(
