@@ -114,15 +114,17 @@ def _places(group: Group, operand: Operand, space: str, count: int) -> Iterator[
     """
     assert isinstance(operand, Address)
     shape, builder = group.transfer.of(operand), group.builder
-    if count <= _TWO or shape.stride is None or not shape.is_even or not isinstance(operand.base, Register):
+    is_even = shape.stride is not None and shape.is_even and isinstance(operand.base, Register)
+    # In one row, what differs from part to part can only be the thread's index in it.
+    is_row = group.geometry.is_one_row and group.advances(operand)
+    if count == 1 or not is_even or (count == _TWO and not is_row):
         yield from (place(group, operand, space, part) for part in range(count))
         return
     where = place(group, operand, space, 0)
     yield where
-    if group.geometry.is_one_row and group.advances(operand):
-        # What differs from part to part can only be the thread's index in its row.
+    if is_row:
         for part in range(1, count):
-            offset = part * group.lanes * shape.stride
+            offset = part * group.lanes * (shape.stride or 0)
             yield replace(where, pointer=builder.op(f"getelementptr i8, ptr {where.pointer}, i64 {offset}"))
         return
     second = place(group, operand, space, 1)
