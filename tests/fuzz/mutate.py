@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from random import Random
 from typing import Final
 
@@ -126,6 +127,31 @@ def _spelling(tokens: list[str], random: Random, seeds: Seeds) -> None:
         tokens[at] = random.choice(known)
 
 
+def _branch(tokens: list[str], random: Random, _: Seeds) -> None:
+    """A branch to any label of the text."""
+    labels = [token for token, colon in pairwise(tokens) if colon == ":" and token != ":"]
+    at = _place(tokens, random, lambda token: token.partition(".")[0] == "bra")
+    targets = [index for index in range(at, min(at + 4, len(tokens))) if tokens[index] in labels]
+    if targets:
+        tokens[targets[0]] = random.choice(labels)
+
+
+def _guard(tokens: list[str], random: Random, _: Seeds) -> None:
+    """A guard for an instruction that had none; for one that had, the opposite."""
+    at = _place(tokens, random, lambda token: _is_dotted(token) and token[0] not in "%.")
+    before = "".join(tokens[max(0, at - 4) : at]).rstrip()
+    sign = max((index for index in range(max(0, at - 4), at) if tokens[index] == "@"), default=None)
+    if sign is not None and before[-1:] not in ";{}:":
+        if tokens[sign + 1] == "!":
+            del tokens[sign + 1]
+        else:
+            tokens.insert(sign + 1, "!")
+        return
+    register = tokens[_place(tokens, random, lambda token: token.startswith("%p"))]
+    if register.startswith("%p"):
+        tokens[at:at] = ["@", *random.choice(((), ("!",))), register, " "]
+
+
 def _like_register(tokens: list[str], random: Random, _: Seeds) -> None:
     """Another register of the same name but for the number."""
     at = _place(tokens, random, _is_register)
@@ -207,14 +233,16 @@ def _characters(tokens: list[str], random: Random, _: Seeds) -> None:
 
 
 _CHANGES: Final[dict[Change, int]] = {
-    _modifier: 6, _spelling: 6, _like_register: 6, _number: 6, _near_number: 4, _register: 3, _opcode: 4, _replace: 3,
+    _modifier: 6, _spelling: 6, _branch: 5, _guard: 5, _like_register: 6, _number: 6, _near_number: 4, _register: 3,
+    _opcode: 4, _replace: 3,
     _swap: 3, _delete: 3, _duplicate: 3, _insert: 3, _everywhere: 3, _splice: 5, _move_line: 3, _repeat_lines: 2,
     _other_text: 1, _nest: 1, _cut: 1, _head: 1, _characters: 1,
 }  # fmt: skip
 
 
 _GENTLE: Final[dict[Change, int]] = {
-    change: _CHANGES[change] for change in (_spelling, _like_register, _near_number, _number, _move_line, _opcode)
+    change: _CHANGES[change]
+    for change in (_spelling, _like_register, _near_number, _number, _move_line, _opcode, _branch, _guard)
 }  # fmt: skip
 """What leaves most texts readable, so that more of them reach the compiler."""
 
