@@ -105,7 +105,9 @@ def test_the_multiprocessor_is_the_worker() -> None:
 
 
 def test_the_compilers_view_of_worker_memory_is_the_arenas() -> None:
-    layout = mapping.ArenaLayout(arena._LOWEST, 2 << 20, 2 << 20)
+    first, *_, last = arena._bases(1 << 30, arena._SPACING)
+    assert first % (MAX_WORKERS * WORKER_SPACING) == last % (MAX_WORKERS * WORKER_SPACING) == 0
+    layout = mapping.ArenaLayout(first, 2 << 20, 2 << 20)
     regions = [layout.worker_region(index) for index in (0, 1, MAX_WORKERS - 1)]
     assert mapping.MAX_WORKERS == MAX_WORKERS
     assert arena._SPACING % (MAX_WORKERS * WORKER_SPACING) == 0
