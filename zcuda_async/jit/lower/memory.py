@@ -1,8 +1,8 @@
 """Loads and stores (PTX ISA 9.7.9): the address's shape decides what an access becomes.
 
 uniform → one scalar access; affine with the stride of the element → a plain vector access (masked
-where lanes are off); affine with the stride of a ``.v2``/``.v4`` group → wide accesses and shuffles;
-anything else → gather and scatter.
+where lanes are off), with twice that stride → two of them (see `strided`); affine with the stride of
+a ``.v2``/``.v4`` group → wide accesses and shuffles; anything else → gather and scatter.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from zcuda_async.jit.lower.indexed import Index, index_of
 from zcuda_async.jit.lower.ordered import is_ordered, load_by_lane, load_ordered, store_by_lane, store_ordered
 from zcuda_async.jit.lower.rows import first_of_row, row_or_apart
 from zcuda_async.jit.lower.special import launch_field, symbol_value, worker_field
+from zcuda_async.jit.lower.strided import is_every_other, load_every_other, store_every_other
 from zcuda_async.jit.lower.windows import find_window, has_windows
 from zcuda_async.jit.shapes import Shape
 from zcuda_async.ptx.ir import TYPE_BITS, Address, Immediate, Instruction, Operand, Register, Symbol, VectorOperand
@@ -255,6 +256,8 @@ def _load_part(
             _prefetch(group, instruction, where.pointer, size * count, part)
         return _load_consecutive(group, where.pointer, elem, size, count, mask, tag)
     kind = group.vector(elem)
+    if mask is None and is_every_other(stride, size, count):
+        return [load_every_other(group, where.pointer, kind, size, tag)]
 
     def gathers() -> list[str]:
         if size == _WORD and count in (2, 4):
@@ -456,6 +459,10 @@ def _store_part(group: Group, instruction: Instruction, where: Place, values: Se
         return
     if where.shape.stride == size * count and count in (1, 2, 4):
         _store_consecutive(group, where.pointer, kind, size, values, mask, tag)
+        return
+
+    if is_every_other(where.shape.stride, size, count):
+        store_every_other(group, where.pointer, kind, size, values[0], mask, tag)
         return
 
     def scatters() -> tuple[()]:
