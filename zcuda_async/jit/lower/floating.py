@@ -181,7 +181,10 @@ def _extreme(builder: Builder, opcode: str, family: str, kind: Type, a: str, b: 
     if family == "imum" or _LLVM_MAJOR > 20:
         return builder.intrinsic(opcode + family, kind, a, b)
     # LLVM 20 has minimumnum and maximumnum wrong where an operand is -0: equal operands, zeros among them, by hand.
+    # And its minnum and maxnum let signalling NaNs win on ARM: a NaN gives way before.
     bits = kind.of(f"i{kind.bits}")
+    nans = [builder.compare("fcmp uno", kind, value, value) for value in (a, b)]
+    a, b = builder.select(kind, nans[0], b, a), builder.select(kind, nans[1], a, b)
     words = [builder.cast("bitcast", kind, value, bits) for value in (a, b)]
     same = builder.binary("and" if opcode == "max" else "or", bits, *words)
     return builder.select(
